@@ -16,7 +16,7 @@ from pyhudi_core.doctor.kinds import Area, FindingKind
 from pyhudi_core.doctor.listing import Listed
 from pyhudi_core.doctor.metadata_files import Comparison
 from pyhudi_core.errors import CorruptionError, HudiError, ObjectNotFoundError, UnsupportedTableError
-from pyhudi_core.file_groups.slicing import SlicePiece
+from pyhudi_core.file_groups.slice import SlicePiece
 from pyhudi_core.formats.hfile import HFileReader
 from pyhudi_core.formats.log.reader import LogReader
 from pyhudi_core.metadata_table.names import FILES, FOLDER, RECORD_INDEX, readable_partitions

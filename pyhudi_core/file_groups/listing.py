@@ -15,7 +15,7 @@ from typing import Protocol
 
 from pyhudi_core.model.file_names import PARTITION_METAFILE
 from pyhudi_core.runtime.base import Executor
-from pyhudi_core.runtime.executors import SerialExecutor
+from pyhudi_core.runtime.system import SerialExecutor
 from pyhudi_core.storage.base import Folder, ObjectInfo, Storage
 from pyhudi_core.storage.own_part import own_part
 from pyhudi_core.storage.settled_files import IsSettled, SettledFiles

@@ -10,8 +10,7 @@ from operator import itemgetter
 
 from pyhudi_core.errors import UnsupportedTableError
 from pyhudi_core.file_groups.listing import FileListing
-from pyhudi_core.file_groups.slice import BaseFile, FileSlice, LogFile
-from pyhudi_core.file_groups.slicing import SlicePiece, newest_base, slices_of
+from pyhudi_core.file_groups.slice import BaseFile, FileSlice, LogFile, SlicePiece, newest_base, slices_of
 from pyhudi_core.file_groups.visibility import Visibility
 from pyhudi_core.model.file_names import READABLE_EXTENSIONS, BaseFileName, parse_data_file
 from pyhudi_core.model.printing import printable

@@ -28,7 +28,7 @@ from pyhudi_core.file_groups.skeletons import (
 )
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.formats.hfile import HFileWriter
-from pyhudi_core.formats.hfile.block import Codec
+from pyhudi_core.formats.hfile.data_block import Codec
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.meta_fields import RECORD_KEY

@@ -12,7 +12,7 @@ import socket
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
-from pyhudi_core.runtime.process import has_ended, machine, start_time
+from pyhudi_core.runtime.system import has_ended, machine, start_time
 
 _LAST_MS = 253_402_300_799_999
 """The end of the year 9999; later times cannot be shown as a date."""

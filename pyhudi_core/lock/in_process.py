@@ -10,8 +10,7 @@ import threading
 from collections import deque
 
 from pyhudi_core.errors import LockTimeoutError
-from pyhudi_core.lock.base import LockProvider
-from pyhudi_core.lock.identity import in_process_identity
+from pyhudi_core.lock.base import LockProvider, in_process_identity
 from pyhudi_core.lock.kind import LockKind, LockRequest
 from pyhudi_core.runtime.base import Ids
 

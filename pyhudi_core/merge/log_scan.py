@@ -31,7 +31,7 @@ from pyhudi_core.model.internal_schema import FileNames, in_file
 from pyhudi_core.model.meta_fields import RECORD_KEY
 from pyhudi_core.model.schema_cast import conform
 from pyhudi_core.runtime.base import Executor
-from pyhudi_core.runtime.executors import SerialExecutor
+from pyhudi_core.runtime.system import SerialExecutor
 from pyhudi_core.storage.at_once import each
 from pyhudi_core.storage.base import Storage
 

@@ -30,7 +30,7 @@ from pyhudi_core.model.properties import MergeMode, TableConfig
 from pyhudi_core.model.record_key import key_columns, stored_keys
 from pyhudi_core.model.schema import conform
 from pyhudi_core.runtime.base import Executor
-from pyhudi_core.runtime.executors import SerialExecutor
+from pyhudi_core.runtime.system import SerialExecutor
 from pyhudi_core.storage.base import Storage
 
 MOST_LOG_BYTES = 1 << 30

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from pyhudi_core.errors import CorruptionError, HudiError, SnapshotExpiredError
-from pyhudi_core.file_groups.slicing import SlicePiece
+from pyhudi_core.file_groups.slice import SlicePiece
 from pyhudi_core.metadata_table.names import FOLDER, INITIAL_INSTANTS, REBUILD
 from pyhudi_core.model.commit import METADATA_FILES_KEY, CommitMetadata
 from pyhudi_core.model.file_names import BaseFileName, parse_data_file, split

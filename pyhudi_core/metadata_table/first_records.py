@@ -15,7 +15,7 @@ from pyhudi_core.file_groups.listing import FileListing
 from pyhudi_core.file_groups.skeletons import open_base
 from pyhudi_core.file_groups.visibility import Visibility
 from pyhudi_core.formats.base_file import ColumnRange, is_parquet
-from pyhudi_core.formats.base_file.range_table import range_table
+from pyhudi_core.formats.base_file.parquet_statistics import range_table
 from pyhudi_core.metadata_table.changes import CommitChanges
 from pyhudi_core.metadata_table.column_statistics import UNTYPED, StatisticsForm, with_unknown
 from pyhudi_core.model.commit import WriteStat

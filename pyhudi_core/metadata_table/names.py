@@ -1,13 +1,15 @@
 """Partitions of the metadata table, and their keys.
 
 Specification, "Metadata Table", corrected by tables of releases 1.0 to 1.2: hashes are xxHash64 with Hudi's seed in Base64, file names are hashed
-by MD5, and Java's hash of a key's text chooses its file group.
+by MD5, and Java's hash of a key's text chooses its file group: the hash names a number that is in the group's id, so no number may be missing.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import re
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -16,6 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
+from pyhudi_core.errors import CorruptHFileError
+from pyhudi_core.file_groups.slice import SlicePiece
 from pyhudi_core.formats.byte_columns import contents
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.opened_table.table_context import METADATA_TABLE
@@ -205,3 +209,36 @@ def _java_hash(text: bytes) -> int:
     for unit in units:
         found = (found * 31 + unit) & 0xFFFFFFFF
     return found
+
+
+_NUMBERED = re.compile(r"(?P<family>.+?)-(?P<number>\d{4,})(-\d+)?")
+
+
+def families_of(partition: str, pieces: Sequence[SlicePiece]) -> dict[str, list[SlicePiece]]:
+    """Return the file groups that keys are hashed over together, in the order of their numbers.
+
+    ``record-index-0003-0`` is number 3 of ``record-index``; release 0.11 wrote no last number. A record index that is kept by partition has
+    a family for each partition, such as ``record-index-day=1``.
+    Raises `CorruptHFileError` if a number is missing: keys would be looked for in other file groups than their own.
+    """
+    families: dict[str, dict[int, SlicePiece]] = defaultdict(dict)
+    for piece in pieces:
+        found = _NUMBERED.fullmatch(piece.file_id)
+        if found is None:
+            raise _damage(partition, f"has a file group without a number: {piece.file_id}")
+        families[found["family"]][int(found["number"])] = piece
+    for family, numbered in families.items():
+        missing = {*range(max(numbered))} - {*numbered}
+        if missing:
+            raise _damage(partition, f"lacks the file group {family}-{min(missing):04d}")
+    if not families:
+        raise _damage(partition, "has no file groups")
+    return {family: [numbered[number] for number in sorted(numbered)] for family, numbered in families.items()}
+
+
+def _damage(partition: str, what: str) -> CorruptHFileError:
+    return CorruptHFileError(
+        f"A partition of the metadata table is listed but {what}",
+        path=f"{FOLDER}/{partition}",
+        hint=REBUILD,
+    )

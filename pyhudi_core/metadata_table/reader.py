@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.errors import CorruptionError, ObjectNotFoundError, SnapshotExpiredError
-from pyhudi_core.file_groups.slicing import SlicePiece
+from pyhudi_core.file_groups.slice import SlicePiece
 from pyhudi_core.formats.avro.columns import decode_records
 from pyhudi_core.formats.bloom import BloomFilter
 from pyhudi_core.metadata_table import merging, names
 from pyhudi_core.metadata_table.merging import wrapped_value
-from pyhudi_core.metadata_table.numbered_groups import families_of
+from pyhudi_core.metadata_table.names import families_of
 from pyhudi_core.metadata_table.record_schema import (
     BLOOM_FIELD,
     FILES_FIELD,

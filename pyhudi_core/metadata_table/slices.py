@@ -24,8 +24,7 @@ from pyhudi_core.errors import (
     ObjectNotFoundError,
     SnapshotExpiredError,
 )
-from pyhudi_core.file_groups.slice import BaseFile, LogFile
-from pyhudi_core.file_groups.slicing import SlicePiece, slices_of
+from pyhudi_core.file_groups.slice import BaseFile, LogFile, SlicePiece, slices_of
 from pyhudi_core.formats.hfile import Entries, HFileReader
 from pyhudi_core.formats.log.blocks import BlockType, Header, LogBlock
 from pyhudi_core.formats.log.delete_columns import read_delete_columns
@@ -35,7 +34,7 @@ from pyhudi_core.metadata_table.names import FILES, FOLDER, INITIAL_INSTANTS, RE
 from pyhudi_core.model.file_names import PARTITION_METAFILE, BaseFileName, LogFileName, parse_data_file
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant
 from pyhudi_core.runtime.base import Executor
-from pyhudi_core.runtime.executors import SerialExecutor
+from pyhudi_core.runtime.system import SerialExecutor
 from pyhudi_core.storage.at_once import all_of, each
 from pyhudi_core.storage.base import ObjectInfo, Storage
 from pyhudi_core.timeline.active import Timeline, TimelineFolder

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from pyhudi_core.errors import ConfigError, CorruptionError, StorageError, TableError, at_table
 from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.lock.kind import LockRequest
-from pyhudi_core.lock.opening import ask_server, open_instants, open_lock
+from pyhudi_core.lock.kinds import ask_server, open_instants, open_lock
 from pyhudi_core.model.properties import DROPPING, TableConfig
 from pyhudi_core.opened_table.protections import Protections
 from pyhudi_core.opened_table.table_context import METADATA_TABLE, CommitProtocol, Folders, PreCommit, TableContext

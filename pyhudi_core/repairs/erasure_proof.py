@@ -34,7 +34,7 @@ from pyhudi_core.model.file_names import LogFileName, parse_data_file, split
 from pyhudi_core.model.meta_fields import RECORD_KEY
 from pyhudi_core.model.printing import printable
 from pyhudi_core.opened_table.table_context import TableContext
-from pyhudi_core.runtime.executors import SerialExecutor
+from pyhudi_core.runtime.system import SerialExecutor
 from pyhudi_core.savepoints.holds import read_holds
 from pyhudi_core.savepoints.savepoint_files import read_savepoints
 from pyhudi_core.storage.base import ObjectInfo, Storage

@@ -26,7 +26,7 @@ from pyhudi_core.model.printing import printable
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.schema import from_avro
 from pyhudi_core.runtime.base import Executor
-from pyhudi_core.runtime.executors import SerialExecutor
+from pyhudi_core.runtime.system import SerialExecutor
 from pyhudi_core.snapshot.evolution import find_evolution
 from pyhudi_core.storage.base import ObjectInfo, Storage
 from pyhudi_core.timeline.active import Timeline, TimelineFolder

@@ -21,7 +21,7 @@ from pyhudi_core.engine.spilled import Scratch, SpilledRows
 from pyhudi_core.engine.task_errors import raised_in_task
 from pyhudi_core.errors import LimitExceededError, UnsupportedTableError
 from pyhudi_core.formats.base_file.parquet import ParquetBaseFile
-from pyhudi_core.runtime.clock import RandomIds
+from pyhudi_core.runtime.system import RandomIds
 from pyhudi_core.spark.settings import Settings
 from pyhudi_core.spark.sink import StreamSink
 from pyhudi_core.spark.streaming_query import QUERY_ID, planned_in

@@ -22,7 +22,7 @@ from pyhudi_core.errors import ObjectNotFoundError, PreconditionFailedError, Sto
 from pyhudi_core.storage import local_files as files
 from pyhudi_core.storage.base import Capabilities, Folder, ObjectInfo, Storage, StorageSpec
 from pyhudi_core.storage.kind import StorageKind, allow_sources, read_flag, refuse_unknown, storage_option
-from pyhudi_core.storage.local_streams import LocalInputFile, LocalOutputFile, info_of
+from pyhudi_core.storage.local_files import LocalInputFile, LocalOutputFile, info_of
 from pyhudi_core.storage.own_part import is_other_table
 from pyhudi_core.storage.paths import (
     ALLOW_SOURCES,

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from pyhudi_core.errors import ConfigError, ObjectNotFoundError, PreconditionFailedError, StorageError
 from pyhudi_core.runtime.base import Clock
-from pyhudi_core.runtime.clock import SystemClock
+from pyhudi_core.runtime.system import SystemClock
 from pyhudi_core.storage.base import Capabilities, Folder, ObjectInfo, Storage, StorageSpec
 from pyhudi_core.storage.kind import StorageKind, allow_sources, refuse_unknown
 from pyhudi_core.storage.paths import (

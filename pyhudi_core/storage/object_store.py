@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from pyhudi_core.errors import ObjectNotFoundError, StorageError
 from pyhudi_core.runtime.base import Clock, Ids
-from pyhudi_core.runtime.clock import RandomIds, SystemClock
+from pyhudi_core.runtime.system import RandomIds, SystemClock
 from pyhudi_core.storage.base import Capabilities, Folder, ObjectInfo, Storage, StorageSpec, Waited, report_failed
 from pyhudi_core.storage.object_clients import Account, ObjectJudge, connect
 from pyhudi_core.storage.object_errors import ERRORS, failure_of

@@ -17,7 +17,7 @@ import pyarrow as pa
 from botocore.exceptions import ClientError
 
 from pyhudi_core.runtime.base import Clock, Ids
-from pyhudi_core.runtime.clock import RandomIds, SystemClock
+from pyhudi_core.runtime.system import RandomIds, SystemClock
 from pyhudi_core.storage.base import Capabilities, Folder, ObjectInfo, Storage, StorageSpec, Waited, report_failed
 from pyhudi_core.storage.paths import check_folder, check_path, check_prefix, parse_location, parse_sources
 from pyhudi_core.storage.ranged import SmallFiles, open_ranged

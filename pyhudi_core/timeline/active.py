@@ -28,7 +28,7 @@ from pyhudi_core.model.printing import printable
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.naming import set_module
 from pyhudi_core.runtime.base import Clock, Executor
-from pyhudi_core.runtime.executors import SerialExecutor
+from pyhudi_core.runtime.system import SerialExecutor
 from pyhudi_core.storage.at_once import each
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.settled_files import SettledFiles

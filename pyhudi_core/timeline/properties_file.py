@@ -20,7 +20,7 @@ from pyhudi_core.errors import (
 )
 from pyhudi_core.model import properties as text
 from pyhudi_core.runtime.base import Executor
-from pyhudi_core.runtime.executors import SerialExecutor
+from pyhudi_core.runtime.system import SerialExecutor
 from pyhudi_core.storage.at_once import both
 from pyhudi_core.storage.base import ObjectInfo, Storage
 

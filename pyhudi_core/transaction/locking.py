@@ -16,8 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from pyhudi_core.errors import HudiError, LockLostError, LockServerError, at_table
-from pyhudi_core.lock.base import LockProvider, LockSession, lease_left_s, taken_as_seen
-from pyhudi_core.lock.identity import refuse_other_lock
+from pyhudi_core.lock.base import LockProvider, LockSession, lease_left_s, refuse_other_lock, taken_as_seen
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.storage.at_once import Ahead, all_of, both
 from pyhudi_core.transaction.record import Record

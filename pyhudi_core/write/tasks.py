@@ -26,7 +26,7 @@ from pyhudi_core.engine.base import SORT, TASK, Dataset, TaskInfo
 from pyhudi_core.engine.grouping import runs, slotted, without_slots
 from pyhudi_core.errors import UnsupportedTableError
 from pyhudi_core.file_groups.slice import FileSlice
-from pyhudi_core.formats.base_file.range_table import range_schema, range_table
+from pyhudi_core.formats.base_file.parquet_statistics import range_schema, range_table
 from pyhudi_core.formats.key_hash import hash_keys, repetitions
 from pyhudi_core.index.base import POSITION, TAG_FILE_ID, TAG_PARTITION, TAG_POSITION, TAGS, Group
 from pyhudi_core.index.choice import IndexChoice

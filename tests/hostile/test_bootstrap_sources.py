@@ -22,7 +22,7 @@ from pyhudi_core.errors import CorruptBaseFileError, HudiError, UnsafePathError,
 from pyhudi_core.file_groups.skeletons import BY_FILE, INDEX_BY_FILE, INDEX_INFO, INFO, skeleton_key
 from pyhudi_core.formats.avro.container import decode_record, encode_record
 from pyhudi_core.formats.hfile import HFileReader, HFileWriter
-from pyhudi_core.formats.hfile.block import Codec
+from pyhudi_core.formats.hfile.data_block import Codec
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.storage.paths import allowing, parse_sources, sources_text
 from pyhudi_core.storage.sources import open_source

@@ -23,7 +23,7 @@ from pyhudi_core.formats.base_file.parquet_groups import MOST_BYTES
 from pyhudi_core.formats.base_file.parquet_pages import longest_entry, read_pages
 from pyhudi_core.formats.log.contents import read_records
 from pyhudi_core.model.meta_fields import COMMIT_TIME
-from pyhudi_core.runtime.limits import PAGE_BYTES
+from pyhudi_core.runtime.system import PAGE_BYTES
 
 BATCH = 65 * MEGABYTE
 """Bytes of a batch: what is spread out at once, and the columns that are not."""

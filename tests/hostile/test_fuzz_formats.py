@@ -26,7 +26,7 @@ from pyhudi_core.formats.avro.cursor import ColumnsRefusedError
 from pyhudi_core.formats.base_file import BaseFileReader, BaseFileWriter, read_footer
 from pyhudi_core.formats.bloom import DYNAMIC, SIMPLE, BloomFilter
 from pyhudi_core.formats.hfile import HFileReader, HFileWriter
-from pyhudi_core.formats.hfile.block import Codec
+from pyhudi_core.formats.hfile.data_block import Codec
 from pyhudi_core.formats.log.blocks import BlockType, Header, encode_block
 from pyhudi_core.formats.log.contents import DeleteRecord, read_deletes, read_records, write_deletes, write_records
 from pyhudi_core.formats.log.delete_columns import read_delete_columns

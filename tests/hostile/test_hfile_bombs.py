@@ -13,8 +13,8 @@ from support.speed import slowness
 
 from pyhudi_core.errors import HudiError
 from pyhudi_core.formats.hfile import HFileReader
-from pyhudi_core.formats.hfile import block as blocks
-from pyhudi_core.formats.hfile.block import Codec
+from pyhudi_core.formats.hfile import data_block as blocks
+from pyhudi_core.formats.hfile.data_block import Codec
 from pyhudi_core.formats.hfile.protobuf import bytes_field, number_field, write_hadoop_vlong, write_varint
 from pyhudi_core.formats.hfile.reader import TRAILER_MAGIC, TRAILER_SIZE
 

@@ -28,7 +28,7 @@ import pyhudi_core as hudi
 from pyhudi_core.errors import LockIdentityError, LockServerError, LockTimeoutError
 from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.lock.kind import LockRequest
-from pyhudi_core.lock.opening import open_lock
+from pyhudi_core.lock.kinds import open_lock
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.runtime.system import system_runtime

@@ -25,9 +25,7 @@ from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.opened_table.opened_table import OpenedTable
 from pyhudi_core.opening import create_at
 from pyhudi_core.runtime.base import Runtime
-from pyhudi_core.runtime.clock import RandomIds, SystemClock
-from pyhudi_core.runtime.executors import SerialExecutor
-from pyhudi_core.runtime.timer import ThreadTimer
+from pyhudi_core.runtime.system import RandomIds, SerialExecutor, SystemClock, ThreadTimer
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.s3 import S3Storage
 from pyhudi_core.table import HudiTable

@@ -22,7 +22,7 @@ from pyhudi_core.opened_table.opened_table import OpenedTable
 from pyhudi_core.opened_table.protections import Protections
 from pyhudi_core.opening import create_at, create_whole
 from pyhudi_core.runtime.base import Runtime
-from pyhudi_core.runtime.executors import SerialExecutor
+from pyhudi_core.runtime.system import SerialExecutor
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.table import HudiTable
 from pyhudi_core.testing import Profile, Scheduler, SimIds, SimLock, SimStorage

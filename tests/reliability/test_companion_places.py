@@ -25,7 +25,7 @@ from pyhudi_core.opened_table.opened_table import OpenedTable
 from pyhudi_core.opened_table.protections import Protections
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.opening import create_at
-from pyhudi_core.runtime.executors import SerialExecutor
+from pyhudi_core.runtime.system import SerialExecutor
 from pyhudi_core.services.archival.archival import Archival
 from pyhudi_core.snapshot import snapshot
 from pyhudi_core.storage.below import StorageBelow

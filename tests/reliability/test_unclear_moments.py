@@ -19,7 +19,7 @@ import pyhudi_core as hudi
 from pyhudi_core.errors import CommitStateUnknownError, HudiError, StorageError, StorageStateUnknownError
 from pyhudi_core.lock.audit import AuditedLock
 from pyhudi_core.lock.file_system import FileSystemLockProvider
-from pyhudi_core.runtime.clock import RandomIds, SystemClock
+from pyhudi_core.runtime.system import RandomIds, SystemClock
 from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.table import HudiTable
 from pyhudi_core.testing import Fault, Profile

@@ -12,7 +12,7 @@ from support.spark_frames import frame
 
 from pyhudi_core.engine import spark as engine
 from pyhudi_core.engine.base import Dataset
-from pyhudi_core.runtime.executors import SerialExecutor
+from pyhudi_core.runtime.system import SerialExecutor
 
 
 @pytest.mark.parametrize("case", engine_cases.CASES, ids=lambda case: case.__name__)

@@ -24,7 +24,7 @@ from pyhudi_core.errors import (
     InvalidRecordKeyError,
     SchemaMismatchError,
 )
-from pyhudi_core.runtime.executors import SerialExecutor
+from pyhudi_core.runtime.system import SerialExecutor
 
 BOTH_WAYS = pytest.mark.parametrize("way", ["gathered", "distributed"], indirect=True)
 

@@ -22,7 +22,7 @@ from pyhudi_core.engine.spark_rows import pickled
 from pyhudi_core.index.bucket import Hashing
 from pyhudi_core.metadata_table import names
 from pyhudi_core.model.operation import OperationType
-from pyhudi_core.runtime.executors import SerialExecutor
+from pyhudi_core.runtime.system import SerialExecutor
 
 META = ("_hoodie_record_key", "_hoodie_partition_path")
 

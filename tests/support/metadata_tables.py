@@ -24,7 +24,7 @@ from pyhudi_core.metadata_table.reader import MetadataTable
 from pyhudi_core.metadata_table.records import RecordType
 from pyhudi_core.metadata_table.statistics import trusted_stats
 from pyhudi_core.model.file_names import BaseFileName, parse_data_file
-from pyhudi_core.runtime.executors import SerialExecutor
+from pyhudi_core.runtime.system import SerialExecutor
 from pyhudi_core.storage.below import StorageBelow
 from pyhudi_core.write.first_metadata.metadata_build import build_partitions
 

@@ -13,7 +13,7 @@ import pyhudi_core as hudi
 from pyhudi_core.engine.base import Dataset, TaskFunction
 from pyhudi_core.engine.local import LocalEngine
 from pyhudi_core.model.instant import Instant, State
-from pyhudi_core.runtime.executors import SerialExecutor
+from pyhudi_core.runtime.system import SerialExecutor
 from pyhudi_core.services.service import Execution
 from pyhudi_core.transaction import plan_executors
 from pyhudi_core.transaction.begin import Transaction

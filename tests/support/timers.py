@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from pyhudi_core.runtime.timer import ThreadTimer, ThreadTimerHandle
+from pyhudi_core.runtime.system import ThreadTimer, ThreadTimerHandle
 
 _every = ThreadTimer.every
 _started: list[ThreadTimerHandle] = []

@@ -23,7 +23,7 @@ from support.tables import FAST, ORDERS, make, orders, reopen, rows
 import pyhudi_core as hudi
 from pyhudi_core.cli.main import main
 from pyhudi_core.errors import CommitStateUnknownError, HudiError, StorageError
-from pyhudi_core.storage import local_streams
+from pyhudi_core.storage import local_files
 
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EMFILE)
 NEW = orders((1, "b", 77.0, 99), (100, "c", 1.0, 99))
@@ -118,7 +118,7 @@ def test_a_refused_call_is_a_storage_error_with_advice_and_the_table_goes_on(
     name: str, stays: bool, prepared: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # With a small buffer, the disk refuses in the middle of a writer of Arrow, as it does for large files.
-    monkeypatch.setattr(local_streams, "_WRITE_BUFFER", 512)
+    monkeypatch.setattr(local_files, "_WRITE_BUFFER", 512)
     make, operation = OPERATIONS[name]
     source, folder = prepared(make), tmp_path / "table"
     table = _copy(source, folder)

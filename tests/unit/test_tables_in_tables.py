@@ -13,7 +13,7 @@ from support.tables import create_plain
 import pyhudi_core as hudi
 from pyhudi_core.errors import TableError, UnsafePathError
 from pyhudi_core.lake_tables import tables_below
-from pyhudi_core.runtime.executors import SerialExecutor
+from pyhudi_core.runtime.system import SerialExecutor
 from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.storage.own_part import objects_of_table
 

@@ -14,7 +14,7 @@ from support.tables import WITHOUT_METADATA_TABLE, make, orders, read_avro, reop
 import pyhudi_core as hudi
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.instant import Action
-from pyhudi_core.runtime.writer import system_writer
+from pyhudi_core.runtime.system import system_writer
 
 ANN = {"user": "ann", "host": "box", "program": "load.py", "run": "airflow shop/load/r1"}
 SAYS = {f"pyhudi.writer.{name}": value for name, value in ANN.items()}
@@ -84,7 +84,7 @@ def test_nobody_writes_under_another_name(location: str, key: str) -> None:
 )
 def test_the_program_has_its_name_and_none_of_its_arguments(tmp_path: Path, how: list[str], program: str) -> None:
     root = Path(hudi.__file__).parents[1]
-    text = f"import sys; sys.path.insert(0, {str(root)!r})\nfrom pyhudi_core.runtime.writer import system_writer\nprint(system_writer())"
+    text = f"import sys; sys.path.insert(0, {str(root)!r})\nfrom pyhudi_core.runtime.system import system_writer\nprint(system_writer())"
     (tmp_path / "shop").mkdir()
     for name in ("shop/__init__.py", "shop/__main__.py", "shop/load.py"):
         (tmp_path / name).write_text("" if name.endswith("__init__.py") else text)

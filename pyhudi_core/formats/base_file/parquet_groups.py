@@ -29,7 +29,7 @@ from pyhudi_core.formats.base_file.parquet_pages import (
     numbered_columns,
     read_pages,
 )
-from pyhudi_core.runtime.limits import PAGE_BYTES, page_bytes
+from pyhudi_core.runtime.system import PAGE_BYTES, page_bytes
 
 MOST_BYTES = 128 << 20
 """Inflated bytes that pages of all columns, or lists of any length, may have at once; larger files may have more (`_FOR_EACH_BYTE`)."""

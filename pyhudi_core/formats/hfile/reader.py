@@ -28,9 +28,8 @@ import pyarrow.compute as pc
 
 from pyhudi_core.errors import HudiError, LimitExceededError
 from pyhudi_core.formats.byte_columns import contents
-from pyhudi_core.formats.hfile import block as blocks
-from pyhudi_core.formats.hfile.block import Block
-from pyhudi_core.formats.hfile.data_block import Entries, parse_data, parse_together
+from pyhudi_core.formats.hfile import data_block as blocks
+from pyhudi_core.formats.hfile.data_block import Block, Entries, parse_data, parse_together
 from pyhudi_core.formats.hfile.protobuf import corrupt, read_hadoop_vlong, read_message, read_varint
 
 TRAILER_SIZE = 4096

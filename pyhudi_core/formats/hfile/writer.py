@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 
 from pyhudi_core.errors import DataError
 from pyhudi_core.formats.byte_columns import Bytes, Ints, big_endian, contents
-from pyhudi_core.formats.hfile import block as blocks
-from pyhudi_core.formats.hfile.block import Codec
+from pyhudi_core.formats.hfile import data_block as blocks
+from pyhudi_core.formats.hfile.data_block import Codec
 from pyhudi_core.formats.hfile.protobuf import bytes_field, number_field, write_hadoop_vlong, write_varint
 from pyhudi_core.formats.hfile.reader import BLOOM_META, TRAILER_MAGIC, TRAILER_SIZE, IndexEntry
 from pyhudi_core.model.record_key import LONGEST_INDEXED

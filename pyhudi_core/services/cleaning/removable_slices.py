@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from operator import itemgetter
 
-from pyhudi_core.file_groups.slice import BaseFile, LogFile
-from pyhudi_core.file_groups.slicing import slices_of
+from pyhudi_core.file_groups.slice import BaseFile, LogFile, slices_of
 from pyhudi_core.file_groups.visibility import Visibility
 from pyhudi_core.model.file_names import BASE_EXTENSIONS, BaseFileName, LogFileName, join, parse_data_file
 from pyhudi_core.services.cleaning.clean_rules import removable

@@ -28,7 +28,7 @@ from pyhudi_core.engine.grouping import dealt, runs, without_slots
 from pyhudi_core.errors import UnsupportedTableError
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file import BaseFileReader
-from pyhudi_core.formats.base_file.range_table import range_schema
+from pyhudi_core.formats.base_file.parquet_statistics import range_schema
 from pyhudi_core.index.bucket import Hashing
 from pyhudi_core.index.hash_ranges import has_consistent_hashing
 from pyhudi_core.merge.merged_slice import Merging

@@ -2,7 +2,7 @@
 
 A plan names the base file and the logs of each file group that it takes. The logs are those whose commits completed before the plan's requested time,
 and they are all of these: a log that completed before and is not named would be lost, and one that completed later belongs to the slice after the
-compaction (``file_groups/slicing.py``). The requested time is reserved above everything on the timeline, and the plan is made from what the
+compaction (``file_groups/slice.py``). The requested time is reserved above everything on the timeline, and the plan is made from what the
 reservation has read. So only a commit that was being published at this moment can be missing. `outdating` says how it is found under the lock.
 """
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.errors import DuplicateKeyError
-from pyhudi_core.file_groups.slicing import SlicePiece
+from pyhudi_core.file_groups.slice import SlicePiece
 from pyhudi_core.merge.merged_slice import LivingRows, Merging
 from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.reader import MetadataTable

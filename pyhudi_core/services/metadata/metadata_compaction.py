@@ -16,8 +16,7 @@ from functools import partial
 
 from pyhudi_core.conflicts.concurrent import pending_restores
 from pyhudi_core.errors import CommitConflictError
-from pyhudi_core.file_groups.slice import BaseFile, FileSlice, LogFile
-from pyhudi_core.file_groups.slicing import SlicePiece
+from pyhudi_core.file_groups.slice import BaseFile, FileSlice, LogFile, SlicePiece
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.metadata_table.committed_files import CommittedFiles
 from pyhudi_core.metadata_table.compacting import compacted

@@ -43,8 +43,7 @@ from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.schema import to_avro
 from pyhudi_core.options import FileOptions
 from pyhudi_core.runtime.base import Clock, Executor, Ids, Runtime
-from pyhudi_core.runtime.clock import RandomIds, SystemClock
-from pyhudi_core.runtime.executors import SerialExecutor
+from pyhudi_core.runtime.system import RandomIds, SerialExecutor, SystemClock
 from pyhudi_core.storage.base import Storage, StorageSpec
 from pyhudi_core.storage.opening import storage_from_spec
 

@@ -24,7 +24,7 @@ from pyhudi_core.errors import CommitConflictError
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.model.meta_fields import COMMIT_TIME, RECORD_KEY
-from pyhudi_core.runtime.clock import SystemClock
+from pyhudi_core.runtime.system import SystemClock
 from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.storage.memory import MemoryBucket, MemoryStorage
 from pyhudi_core.timeline.active import Timeline

@@ -11,7 +11,7 @@ from support.engine_cases import CASES
 from pyhudi_core.engine import LocalEngine, spark_salts, spilled
 from pyhudi_core.engine.base import Dataset
 from pyhudi_core.engine.spilled import Scratch, SpilledEngine, SpilledRows
-from pyhudi_core.runtime.executors import SerialExecutor
+from pyhudi_core.runtime.system import SerialExecutor
 from pyhudi_core.storage.opening import open_storage
 
 

@@ -16,7 +16,7 @@ from pyhudi_core.engine.grouping import runs
 from pyhudi_core.engine.local import LocalDataset
 from pyhudi_core.engine.task_errors import driver_errors, from_text, raised_in_task, to_text
 from pyhudi_core.errors import ConfigError, DuplicateKeyError, HudiError, InvalidRecordKeyError, StorageError
-from pyhudi_core.runtime.executors import SerialExecutor
+from pyhudi_core.runtime.system import SerialExecutor
 
 SCHEMA = pa.schema([("task", pa.int32()), ("sort", pa.int64()), ("v", pa.int64())])
 

@@ -12,7 +12,7 @@ import pytest
 from pyhudi_core.engine import LocalEngine, TaskInfo, local, local_source
 from pyhudi_core.engine.base import KeyColumns, Slot, Source
 from pyhudi_core.formats.key_hash import hash_keys
-from pyhudi_core.runtime.executors import SerialExecutor, ThreadExecutor
+from pyhudi_core.runtime.system import SerialExecutor, ThreadExecutor
 
 KEY = KeyColumns(("k",), "null", "empty", lambda batch: hash_keys(batch.column("k")))
 BOTH = KeyColumns(("k", "j"), "null", "empty", lambda batch: np.zeros(len(batch), np.uint32))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyhudi_core.file_groups.slice import BaseFile, LogFile
-from pyhudi_core.file_groups.slicing import SlicePiece, newest_base, slices_of
+from pyhudi_core.file_groups.slice import BaseFile, LogFile, SlicePiece, newest_base, slices_of
 from pyhudi_core.model.file_names import BaseFileName, LogFileName
 
 

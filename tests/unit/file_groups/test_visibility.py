@@ -18,7 +18,7 @@ from pyhudi_core.model.file_names import BaseFileName, LogFileName, parse_data_f
 from pyhudi_core.model.instant import Action, Instant, State, parse_file_name
 from pyhudi_core.runtime import SystemClock
 from pyhudi_core.runtime.base import Executor
-from pyhudi_core.runtime.executors import SerialExecutor, ThreadExecutor
+from pyhudi_core.runtime.system import SerialExecutor, ThreadExecutor
 from pyhudi_core.storage.base import Capabilities, Folder, ObjectInfo
 from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.storage.memory import MemoryBucket, MemoryStorage

@@ -17,9 +17,8 @@ from support.samples import examples
 from pyhudi_core.errors import CorruptHFileError, DataError, HudiError, LimitExceededError
 from pyhudi_core.formats.avro.columns import decode_records
 from pyhudi_core.formats.hfile import HFileReader, HFileWriter
-from pyhudi_core.formats.hfile import block as blocks
-from pyhudi_core.formats.hfile.block import Codec
-from pyhudi_core.formats.hfile.data_block import parse_data, parse_together
+from pyhudi_core.formats.hfile import data_block as blocks
+from pyhudi_core.formats.hfile.data_block import Codec, parse_data, parse_together
 from pyhudi_core.formats.hfile.protobuf import (
     number_field,
     read_hadoop_vlong,

@@ -23,8 +23,7 @@ from pyhudi_core.index.key_files import FileLookUp, IndexedFiles
 from pyhudi_core.model.file_names import BaseFileName, LogFileName
 from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY, with_meta_fields
 from pyhudi_core.model.schema import to_avro
-from pyhudi_core.runtime.clock import SystemClock
-from pyhudi_core.runtime.executors import SerialExecutor
+from pyhudi_core.runtime.system import SerialExecutor, SystemClock
 from pyhudi_core.storage.memory import MemoryBucket, MemoryStorage
 
 SCHEMA = pa.schema([("v", pa.int64())])

@@ -11,7 +11,7 @@ from support.homes import StandingClock, runtime_with
 from pyhudi_core.errors import LockServerError
 from pyhudi_core.lock.clients.zookeeper import ZooKeeper, ZooKeeperSession
 from pyhudi_core.lock.kind import LockRequest
-from pyhudi_core.lock.opening import open_instants, open_lock
+from pyhudi_core.lock.kinds import open_instants, open_lock
 from pyhudi_core.lock.server import Contender, LeasedAcquisition, LeasedTo, ServerLockProvider
 from pyhudi_core.lock.server_clock import ServerClock
 from pyhudi_core.lock.servers.dynamodb import DynamoDbCounter

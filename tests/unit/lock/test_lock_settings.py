@@ -19,8 +19,7 @@ from pyhudi_core.errors import HudiError, InvalidOptionError, LockServerError
 from pyhudi_core.lock.clients.databases import open_database
 from pyhudi_core.lock.clients.dynamodb import DynamoDb
 from pyhudi_core.lock.kind import LockKind, LockRequest
-from pyhudi_core.lock.kinds import PROVIDER, every_kind
-from pyhudi_core.lock.opening import open_lock
+from pyhudi_core.lock.kinds import PROVIDER, every_kind, open_lock
 from pyhudi_core.model.option import Option
 from pyhudi_core.options import WriteOptions
 

@@ -20,8 +20,8 @@ from pyhudi_core.lock import holder as holders
 from pyhudi_core.lock.file_system import FileSystemLockProvider
 from pyhudi_core.lock.holder import describe_foreign, is_gone, parse_holder, this_process
 from pyhudi_core.runtime import RandomIds, SystemClock
-from pyhudi_core.runtime import process as processes_of_system
-from pyhudi_core.runtime.process import SystemProcess
+from pyhudi_core.runtime import system as processes_of_system
+from pyhudi_core.runtime.system import SystemProcess
 from pyhudi_core.storage import LocalStorage
 from pyhudi_core.testing import Fault, SimOptions, SimWorld
 

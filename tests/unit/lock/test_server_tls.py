@@ -16,7 +16,7 @@ from support.tables import ORDERS
 import pyhudi_core as hudi
 from pyhudi_core.errors import InvalidOptionError, LockServerError, MissingExtraError
 from pyhudi_core.lock.kind import LockRequest
-from pyhudi_core.lock.opening import open_lock
+from pyhudi_core.lock.kinds import open_lock
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.storage import open_storage

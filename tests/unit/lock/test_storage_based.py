@@ -12,16 +12,13 @@ from support.homes import context_of, home_at, make_at
 from support.tables import ORDERS, create_plain, orders, rows
 
 from pyhudi_core.errors import InvalidOptionError, LockIdentityError, LockTimeoutError, StorageError
-from pyhudi_core.lock.identity import in_process_identity, refuse_other_lock
+from pyhudi_core.lock.base import in_process_identity, refuse_other_lock
 from pyhudi_core.lock.storage_based import StorageBasedLockProvider, StorageBasedOptions
 from pyhudi_core.lock.storage_lock_file import LOCK_FILE, MOST_BYTES, LockFile, Owner, shown
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime import SystemClock
 from pyhudi_core.runtime.base import Runtime, UnknownProcess
-from pyhudi_core.runtime.clock import RandomIds
-from pyhudi_core.runtime.executors import SerialExecutor
-from pyhudi_core.runtime.process import SystemProcess
-from pyhudi_core.runtime.timer import ThreadTimer
+from pyhudi_core.runtime.system import RandomIds, SerialExecutor, SystemProcess, ThreadTimer
 from pyhudi_core.storage import MemoryStorage
 from pyhudi_core.storage.memory import MemoryBucket
 from pyhudi_core.testing import Fault, Profile, SimOptions, SimWorld

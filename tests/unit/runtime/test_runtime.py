@@ -22,7 +22,7 @@ from pyhudi_core.runtime import (
     system_runtime,
 )
 from pyhudi_core.runtime.held_settings import HeldSettings
-from pyhudi_core.runtime.process import SystemProcess, start_time
+from pyhudi_core.runtime.system import SystemProcess, start_time
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from pyhudi_core.errors import CommitAbortedError, CommitConflictError, CorruptT
 from pyhudi_core.formats.avro.container import decode_record, encode_record
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.model.instant import Action, Instant, State
-from pyhudi_core.runtime.executors import SerialExecutor
+from pyhudi_core.runtime.system import SerialExecutor
 from pyhudi_core.services.clustering.clustering_execution import ClusteringRun
 from pyhudi_core.services.clustering.clustering_plan import EXECUTION_CLASS, SORT_KEY, decode
 from pyhudi_core.services.service import Execution

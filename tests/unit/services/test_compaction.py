@@ -28,7 +28,7 @@ from pyhudi_core.errors import (
 )
 from pyhudi_core.formats.avro.container import decode_record, encode_record
 from pyhudi_core.model.instant import Action, Instant, State
-from pyhudi_core.runtime.executors import SerialExecutor
+from pyhudi_core.runtime.system import SerialExecutor
 from pyhudi_core.services.compaction.compaction_execution import CompactionRun
 from pyhudi_core.services.service import Execution
 from pyhudi_core.write.metadata_part import metadata_update

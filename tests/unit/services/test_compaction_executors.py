@@ -17,7 +17,7 @@ import pyhudi_core as hudi
 from pyhudi_core.engine.local import LocalEngine
 from pyhudi_core.errors import CommitAbortedError, CommitConflictError
 from pyhudi_core.model.instant import Action, Instant, State, time_after
-from pyhudi_core.runtime.executors import SerialExecutor
+from pyhudi_core.runtime.system import SerialExecutor
 from pyhudi_core.services import plan_run
 from pyhudi_core.services.compaction.compaction import Compaction
 from pyhudi_core.services.compaction.compaction_execution import CompactionRun

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from pyhudi_core.engine.local import row_order
-from pyhudi_core.runtime.clock import SystemClock
+from pyhudi_core.runtime.system import SystemClock
 from pyhudi_core.services.clustering.spilled_sort import SpilledSort, merged
 from pyhudi_core.storage.memory import MemoryBucket, MemoryStorage
 

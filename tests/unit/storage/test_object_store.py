@@ -25,7 +25,7 @@ from pyhudi_core.errors import (
     StorageStateUnknownError,
     UnknownOptionError,
 )
-from pyhudi_core.runtime.clock import RandomIds, SystemClock
+from pyhudi_core.runtime.system import RandomIds, SystemClock
 from pyhudi_core.storage import conditions, open_storage, ranged, storage_from_spec
 from pyhudi_core.storage.azure import AzureOptions
 from pyhudi_core.storage.base import Storage

@@ -20,7 +20,7 @@ from pyhudi_core.errors import StorageError, StorageStateUnknownError
 from pyhudi_core.storage import LocalStorage
 from pyhudi_core.storage.base import OutputFile
 from pyhudi_core.storage.below import StorageBelow
-from pyhudi_core.storage.local_streams import LocalInputFile
+from pyhudi_core.storage.local_files import LocalInputFile
 from pyhudi_core.storage.s3_client import s3_errors
 
 ADVICE = {

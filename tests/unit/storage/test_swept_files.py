@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pyhudi_core.runtime.clock import SystemClock
+from pyhudi_core.runtime.system import SystemClock
 from pyhudi_core.storage import local_files
 from pyhudi_core.storage.local import LocalStorage
 

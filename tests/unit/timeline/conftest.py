@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyhudi_core.runtime.clock import SystemClock
+from pyhudi_core.runtime.system import SystemClock
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.storage.memory import MemoryBucket, MemoryStorage

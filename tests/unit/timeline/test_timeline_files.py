@@ -18,7 +18,7 @@ from pyhudi_core import HudiTable, open_table
 from pyhudi_core.errors import CorruptAvroError, CorruptTimelineError
 from pyhudi_core.formats.avro.container import sync_marker_of
 from pyhudi_core.model.instant import Action, Instant, State, parse_file_name, time_after
-from pyhudi_core.runtime.clock import SystemClock
+from pyhudi_core.runtime.system import SystemClock
 from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
 from pyhudi_core.timeline.layouts import LAYOUT_TWO

@@ -231,7 +231,7 @@ def test_an_error_in_the_data_halfway_leaves_no_instant(location: str) -> None:
 
 
 def test_memory_tables_commit_by_if_match(location: str) -> None:
-    from pyhudi_core.runtime.clock import SystemClock
+    from pyhudi_core.runtime.system import SystemClock
     from pyhudi_core.storage.memory import MemoryBucket, MemoryStorage
 
     storage = MemoryStorage("memory://failures", MemoryBucket(), SystemClock())

@@ -15,8 +15,7 @@ from pyhudi_core.opened_table.opened_table import OpenedTable
 from pyhudi_core.opened_table.protections import Protections
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.opening import create_at
-from pyhudi_core.runtime.clock import SystemClock
-from pyhudi_core.runtime.system import system_runtime
+from pyhudi_core.runtime.system import SystemClock, system_runtime
 from pyhudi_core.storage.memory import MemoryBucket, MemoryStorage
 from pyhudi_core.table import HudiTable
 from pyhudi_core.timeline.active import TimelineFolder

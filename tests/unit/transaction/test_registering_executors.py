@@ -14,7 +14,7 @@ from support.tables import orders, reopen
 import pyhudi_core as hudi
 from pyhudi_core.engine.local import LocalEngine
 from pyhudi_core.model.instant import Action, Instant, State
-from pyhudi_core.runtime.executors import SerialExecutor
+from pyhudi_core.runtime.system import SerialExecutor
 from pyhudi_core.services.compaction.compaction_execution import CompactionRun
 from pyhudi_core.services.service import Execution
 from pyhudi_core.transaction import commit, heartbeat, layout, plan_executors

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyhudi_core.errors import UnsafePathError
-from pyhudi_core.runtime.clock import SystemClock
+from pyhudi_core.runtime.system import SystemClock
 from pyhudi_core.storage.memory import MemoryBucket, MemoryStorage
 from pyhudi_core.transaction.removal import delete_data_files
 

@@ -11,7 +11,7 @@ from support.tables import orders
 
 import pyhudi_core as hudi
 from pyhudi_core.model.file_names import BUCKET_FILE_ID, new_file_id
-from pyhudi_core.runtime.clock import RandomIds
+from pyhudi_core.runtime.system import RandomIds
 
 SORTED = {
     "hoodie.clustering.plan.strategy.target.file.max.bytes": 6_000,
