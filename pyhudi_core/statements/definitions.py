@@ -13,6 +13,7 @@ import sqlglot.expressions as exp
 from pyhudi_core.errors import DataError, InvalidOptionError, TableNotFoundError
 from pyhudi_core.opening import create_table, drop_of
 from pyhudi_core.predicates.sql import Dialect
+from pyhudi_core.repairs.catalog_drop import CatalogDrop
 from pyhudi_core.repairs.drop import TableDrop
 from pyhudi_core.statements.changes import Changing, drop_partitions
 from pyhudi_core.statements.names import is_path, is_place, parts_of, shown
@@ -173,7 +174,7 @@ def drop(how: Changing, tree: Any) -> pa.Table:
     return pa.Table.from_pylist([{"table": done.location, "files": done.files, "bytes": done.bytes}], _DROPPED)
 
 
-def to_drop(how: Changing, tree: Any) -> TableDrop:
+def to_drop(how: Changing, tree: Any) -> TableDrop | CatalogDrop:
     """Return the drop that DROP TABLE asks for. Raises `TableNotFoundError` if there is no table, and `InvalidOptionError` for what is none."""
     kind = str(tree.args.get("kind")).upper()
     if kind != "TABLE":
