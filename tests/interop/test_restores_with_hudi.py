@@ -90,9 +90,12 @@ def test_hudi_reads_and_continues_a_table_after_a_restore_that_keeps_the_later_s
     path, judge = tmp_path / "t", first_release
     table = make(path, kind)
     point, later = times(path)[1], table.scan(meta=False).to_arrow()
-    wanted = table.scan(as_of=table.timeline.find(point)).to_arrow()
+    wanted = table.scan(as_of=table.timeline.find(point), meta=False).to_arrow()
     kept = table.restore(point, keep=True).kept
-    assert_same_rows(hudi.open_table(str(path)).scan().to_arrow(), wanted, by=KEY)
+    found = (
+        hudi.open_table(str(path)).scan(meta=False).to_arrow()
+    )  # the rows are written again, so their meta columns differ
+    assert found.sort_by("id").equals(wanted.sort_by("id"))
     agree(judge, path)
     assert [row[0] for row in judge.sql(f"CALL show_savepoints(table => '{known(judge, path)}')")] == [kept]
     judge.write(path, CASE.rows((2, 400, "hudi"), (7, 400, "hudi"), (200, 400, "hudi")), "upsert", **theirs(kind))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import pyhudi as hudi
 from pyhudi.errors import DataError, DuplicateKeyError
@@ -45,6 +45,13 @@ def rows_of(seed: int, ids: range) -> pa.Table:
     return pa.Table.from_pylist(rows, SCHEMA)
 
 
+def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """Return rows as a DataFrame; by pandas, nulls would become NaN."""
+    return spark.createDataFrame(
+        [tuple(row.values()) for row in rows.to_pylist()], "id long, day string, v double, s string, t timestamp"
+    )
+
+
 def merged(table: hudi.HudiTable, source: object, spark: Any = None) -> hudi.Commit:
     merge = (
         table.merge(source, on="target.id = source.id AND target.t = source.t", spark=spark)
@@ -73,7 +80,7 @@ def test_a_merge_and_a_replace_on_spark_give_what_this_process_gives(
     location: str, spark: SparkSession, kind: str, way: str
 ) -> None:
     source = rows_of(2, range(20, 60))
-    frame = spark.createDataFrame(source.to_pandas())
+    frame = frame_of(spark, source)
     new = pa.table(
         {
             "id": [1, 90],
@@ -84,9 +91,7 @@ def test_a_merge_and_a_replace_on_spark_give_what_this_process_gives(
         }
     )
     tables = [hudi.create_table(f"{location}-{number}", SCHEMA, **KINDS[kind]) for number in range(2)]
-    for table, rows, replacing in zip(
-        tables, (source, frame), (new, spark.createDataFrame(new.to_pandas())), strict=True
-    ):
+    for table, rows, replacing in zip(tables, (source, frame), (new, frame_of(spark, new)), strict=True):
         table.insert(rows_of(1, range(40)))
         commits = len(table.timeline.commits)
         merged(table, rows)
@@ -107,18 +112,19 @@ def test_what_a_merge_on_spark_refuses_leaves_the_table_as_it_was(location: str,
     rows = rows_of(1, range(40))
     table.insert(rows)
     known = rows.slice(0, 1)
-    twice = spark.createDataFrame(pa.concat_tables([known, known]).to_pandas())
+    twice = frame_of(spark, pa.concat_tables([known, known]))
     with pytest.raises(DataError, match="meet several rows"):
         table.merge(twice, "id").when_matched_update({"s": "'n'"}).run()
-    frame = spark.createDataFrame(rows_of(5, range(100, 140)).to_pandas())
+    frame = frame_of(spark, rows_of(5, range(100, 140)))
     with pytest.raises(DuplicateKeyError, match="several times"):
         table.merge(frame, "id").when_not_matched_insert({"id": "77", "day": "'q'"}).run()
     with pytest.raises(DuplicateKeyError, match="of another row"):
         table.merge(
-            spark.createDataFrame(known.to_pandas().assign(t=None)), "target.t = source.t"
+            frame_of(spark, known.set_column(4, SCHEMA.field(4), pa.nulls(1, SCHEMA.field(4).type))),
+            "target.t = source.t",
         ).when_not_matched_insert_all().run()
     with pytest.raises(DataError, match="1 of 1 rows"):
-        table.replace(spark.createDataFrame(known.to_pandas()), where="id = -1")
+        table.replace(frame_of(spark, known), where="id = -1")
     assert found(table) == found_of(rows) and len(table.timeline.commits) == 1
 
 
