@@ -256,7 +256,7 @@ def test_what_is_allowed_is_needed() -> None:
         ("from pyhudi_core.lock import server\nserver.time.sleep(1)", "pyhudi_core.lock.server.time"),
         ("from pyhudi_core.lazy import lazy\nlazy('time')", "time"),
         ("from pyhudi_core.lazy import lazy as soon\nlabels, t = soon('json'), soon('time')\nt.sleep(1)", "time"),
-        ("from pyhudi_core.lazy import lazy_in\nclock, = lazy_in('pyhudi_core.runtime', 'clock')\nclock.SystemClock()", "pyhudi_core.runtime.system.SystemClock"),
+        ("from pyhudi_core.lazy import lazy_in\nsystem, = lazy_in('pyhudi_core.runtime', 'system')\nsystem.SystemClock()", "pyhudi_core.runtime.system.SystemClock"),
         ("from pyhudi_core.lazy import lazy_call\nnew = lazy_call('uuid', 'uuid4')", "uuid.uuid4"),
         ("from pyhudi_core.lazy import lazy_call\nruntime = lazy_call('pyhudi_core.runtime.system', 'system_runtime')", "pyhudi_core.runtime.system.system_runtime"),
         ("import importlib\nimportlib.import_module('threading')", "threading"),
