@@ -21,14 +21,18 @@ from pyhudi_core.model.commit import (
 from pyhudi_core.model.partition_path import full_partition
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.safe_path import is_safe
+from pyhudi_core.model.shared_commits import BATCHES_KEY
 from pyhudi_core.snapshot.evolution import LATEST_SCHEMA
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.transaction.begin import TOKEN_KEY
+from pyhudi_core.transaction.group import TRANSACTION_KEY
 
 _NAMED = 5
 _OWN_KEYS = (
     SCHEMA_KEY,
     TOKEN_KEY,
+    TRANSACTION_KEY,
+    BATCHES_KEY,
     ROWS_REPLACED_KEY,
     METADATA_FILES_KEY,
     INDEX_KEY,

@@ -186,7 +186,7 @@ class Write:
         allow_empty: bool = False,
         follows: bool = True,
     ) -> None:
-        """Before `write`: add to what ``table.begin`` was given: entries of the extra metadata, requirements, and that a commit may be empty.
+        """Before `write`: add to what ``table.begin`` was given: entries of the package's own, requirements, and that a commit may be empty.
 
         Without ``follows``, the table services wait for `follow`.
         """
@@ -194,7 +194,7 @@ class Write:
         request = state.request
         request = replace(
             request,
-            extra={**request.extra, **checks.checked_extra(extra or {})},
+            extra={**request.extra, **(extra or {})},
             requirements=(*request.requirements, *checked_requirements(requirements)),
             extra_of_keys=extra_of_keys or request.extra_of_keys,
             allow_empty=request.allow_empty or allow_empty,

@@ -30,7 +30,7 @@ def wrote(table: hudi.HudiTable) -> dict[str, dict[str, str | None]]:
 
 
 def test_every_operation_and_every_service_says_who_wrote(location: str) -> None:
-    table = table_of_ann(location, **{"hoodie.clean.commits.retained": 1})
+    table = table_of_ann(location, **{"hoodie.clean.commits.retained": 1, "hoodie.clean.automatic": False})
     for price in (1.0, 2.0, 3.0):
         table.upsert(orders((1, "a", price), (2, "b", price)))
     table.insert(orders((3, "a", 1.0)))
@@ -67,8 +67,8 @@ def test_a_run_of_dagster_is_shown_as_the_run(location: str) -> None:
     assert (row["run"], row["writer"]) == ("dagster 7f", "pyhudi")
 
 
-@pytest.mark.parametrize("key", sorted(SAYS))
-def test_nobody_writes_under_another_name(location: str, key: str) -> None:
+@pytest.mark.parametrize("key", ["pyhudi.batches", "pyhudi.commit_token", "pyhudi.transaction", "schema", *sorted(SAYS)])
+def test_nobody_writes_under_another_name_or_sets_an_entry_of_the_package(location: str, key: str) -> None:
     with pytest.raises(InvalidOptionError, match=key):
         make(location).upsert(orders((1, "a", 1.0)), extra_metadata={key: "eve"})
 
