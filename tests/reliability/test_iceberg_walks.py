@@ -26,7 +26,7 @@ def walked(seed: int, steps: int, folder: Path, *, crashes: bool) -> IcebergWalk
 @pytest.mark.parametrize("crashes", [False, True])
 def test_pyiceberg_reads_a_walk_as_this_project_does(tmp_path: Path, crashes: bool) -> None:
     walks = [walked(seed, 10, tmp_path, crashes=crashes) for seed in QUICK_SEEDS]
-    assert sum(walk.synced for walk in walks) > 10
+    assert sum(walk.synced for walk in walks) >= 10
     assert sum(walk.travelled for walk in walks) > 1
 
 
