@@ -115,8 +115,10 @@ def _is_safe(path: str) -> bool:
 def _examine_named(exam: Examination, named: Named, listed: Listed, later: Mapping[Instant, CommitMetadata]) -> None:
     changed = {group for commit in later.values() for group in commit.file_groups()}
     expected = {path for path in in_newest_slices(named) if _group_of(path) not in changed}
-    removed_before = (
-        any(instant.action in _REMOVING for instant in exam.timeline.completed) or exam.archived is not None
+    # A pending clean may have deleted some of its files.
+    removed_before = exam.archived is not None or any(
+        instant.action in _REMOVING and (instant.is_completed or instant.action is Action.CLEAN)
+        for instant in exam.timeline
     )
     for path, size in named.sizes.items():
         file = listed.files.get(path)

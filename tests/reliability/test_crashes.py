@@ -203,7 +203,7 @@ NOT_CRASHED: dict[tuple[str, str], str] = {
         "delete",
     ): "after an interruption, which test_interrupted_services.py makes, at every call if the part `explore` runs it",
     **dict.fromkeys(
-        [("timeline/properties_file.py:remove", verb) for verb in ("head", "delete", "delete_if_match")],
+        [("timeline/properties_file.py:remove", verb) for verb in ("head", "delete_if_match")],
         "of a drop, which test_drops.py crashes at every call",
     ),
     (

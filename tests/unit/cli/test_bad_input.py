@@ -66,7 +66,7 @@ BAD = {
         {table} --where 'id = 1' --zone Europe
         {table} --as-of yesterday""",
     "downgrade": """
-        {table} --to 6
+        {table} --to 7
         {table} --to seven""",
     "drop": """
         {none}

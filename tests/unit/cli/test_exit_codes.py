@@ -113,7 +113,7 @@ def results(table: hudi.HudiTable, source: str) -> list[tuple[int, tuple[str, ..
         (0, ("drop", f"{place}_new", "--if-exists")),
         (2, ("drop", f"{place}_new")),
         (2, ("upgrade", place, "--to", "7")),
-        (2, ("downgrade", place, "--to", "6")),
+        (2, ("downgrade", place, "--to", "7")),
         (1, ("commit-status", place, f"{ABSENT}-{'0' * 32}")),
         (2, ("recover", place, "--plan")),
         *((0, (command, place)) for command in ("show", "size", "schema", "head", "count", "history")),

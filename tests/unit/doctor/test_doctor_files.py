@@ -51,6 +51,17 @@ def test_an_old_file_that_nothing_cleaned_is_a_warning(location: str) -> None:
     assert rows(table, "id", "price") == [(1, 2.0), (2, 1.0)]
 
 
+def test_a_file_that_a_pending_clean_deleted_is_no_finding(location: str) -> None:
+    """The process may have died between the deletion and the end of the clean."""
+    table, newest = _written(location)
+    planned = reopen(table, **{"hoodie.clean.commits.retained": 1}).cleaning
+    table.upsert(orders((1, "a", 3.0)))
+    table.upsert(orders((1, "a", 4.0)))
+    assert planned.schedule() is not None
+    min(newest.parent.glob("*.parquet"), key=lambda path: path.name.rpartition("_")[2]).unlink()
+    assert "old_file_missing" not in kinds(examine(location))
+
+
 def test_files_that_cleaning_removed_are_no_finding(location: str) -> None:
     report = examine(unpack("hudi-1.0.2/cow_hive_services", location))
     assert report.counts["data files"] < 50
