@@ -10,6 +10,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
+from os import PathLike
 from types import SimpleNamespace, UnionType
 from typing import Any, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -39,9 +40,10 @@ def refuses_wrong_types(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        for name, value in _bound(signature, args, kwargs).items():
+        bound = _bound(signature, args, kwargs)
+        for name, value in bound.items():
             if _is_wrong(value, expected().get(name, ())):
-                raise _wrong(function.__name__, name, value, expected()[name], _table_of(args))
+                raise _wrong(function.__name__, name, value, expected()[name], _table_of(args, bound.get("location")))
         return function(*args, **kwargs)
 
     setattr(checked, _CHECKED, True)
@@ -60,15 +62,15 @@ class OfTable(NotCalled):
                 setattr(cls, name, refuses_wrong_types(method))
 
 
-def _table_of(args: Sequence[Any]) -> object:
-    """Return the location of the table whose method has these arguments; None if it is not known."""
+def _table_of(args: Sequence[Any], location: object) -> object:
+    """Return the location of the table whose method has these arguments, or the ``location`` that a function got; None if it is not known."""
     for source, name in (
         (args[0] if args else None, "location"),
         (getattr(args[0] if args else None, "context", None), "table"),
     ):
         if isinstance(found := getattr(source, name, None), str):
             return found
-    return None
+    return str(location) if isinstance(location, str | PathLike) else None
 
 
 def _bound(signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -88,8 +90,9 @@ def _wrong(function: str, name: str, value: object, types: tuple[type, ...], tab
     words = dict.fromkeys(
         _word(each) for each in types if each is not type(None) and not (each is Integral and Real in types)
     )
+    shown = name if "options" in name else f"{name}={value!r:.80}"  # options may hold secrets
     return InvalidOptionError(
-        f"{'This call' if function == '__call__' else function} cannot take {name}={value!r:.80}, which is of type {type(value).__name__}",
+        f"{'This call' if function == '__call__' else function} cannot take {shown}, which is of type {type(value).__name__}",
         table=table if isinstance(table, str) else None,
         hint=f"Pass {' or '.join(words)}.",
     )

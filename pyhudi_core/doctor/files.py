@@ -7,15 +7,19 @@ listing; files that no commit of the second reading names belong to no commit. S
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+
+import pyarrow.compute as pc
 
 from pyhudi_core.doctor.examination import Examination
 from pyhudi_core.doctor.kinds import Area, FindingKind
 from pyhudi_core.doctor.listing import DataFile, Listed
 from pyhudi_core.errors import UnsafePathError
+from pyhudi_core.file_groups.slice import LogFile
 from pyhudi_core.file_groups.unnamed_files import FileOwner, Owners, named_paths
 from pyhudi_core.iceberg.table_metadata import is_metadata
+from pyhudi_core.index.key_files import keys_in_logs
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.file_names import BaseFileName, LogFileName, parse_data_file, split
 from pyhudi_core.model.instant import Action, Instant
@@ -23,6 +27,7 @@ from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.timeline.active import Timeline
 
 _AREA = Area.FILES
+_KEYS = 10
 _REMOVING = frozenset({Action.CLEAN, Action.RESTORE, Action.ROLLBACK})
 
 Group = tuple[str, str]
@@ -102,6 +107,29 @@ def _examine_names(exam: Examination, named: Named, listed: Listed) -> None:
     if old:
         what = f"{len(old):,} log files have names of version 6, from which the table was raised"
         exam.add(FindingKind.NAMES_OF_VERSION_6, what, min(old))
+    for plan in exam.timeline.pending:
+        hidden = [path for path in old if listed.files[path].name.requested_time == plan.requested_time]
+        if plan.action is Action.COMPACTION and hidden:
+            _examine_hidden(exam, plan, hidden, listed)
+
+
+def _examine_hidden(exam: Examination, plan: Instant, paths: Sequence[str], listed: Listed) -> None:
+    """Name the rows in logs of version 6 that have the time of a pending compaction. Hudi's upgrade keeps the plan; its readers skip these logs."""
+    with exam.recording_failures(_AREA, min(paths)):
+        writers = frozenset(instant.requested_time for instant in exam.commits)
+        files = [listed.files[path] for path in paths]
+        logs = tuple(
+            LogFile(file.partition, file.name, file.info.size, older_writers=writers)
+            for file in files
+            if isinstance(file.name, LogFileName)
+        )
+        keys = pc.unique(keys_in_logs(exam.storage, logs)).sort()
+        some = ", ".join(keys.slice(0, _KEYS).to_pylist())
+        what = (
+            f"Hudi's readers do not see {len(keys):,} rows until the compaction {plan.requested_time} has run: {some}"
+            f"{' and others' if len(keys) > _KEYS else ''}. Readers of this package see them"
+        )
+        exam.add(FindingKind.ROWS_HIDDEN_BY_UPGRADE, what, min(paths), plan.requested_time)
 
 
 def _is_safe(path: str) -> bool:

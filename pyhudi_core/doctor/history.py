@@ -8,7 +8,8 @@ from pyhudi_core.errors import CorruptionError, LimitExceededError
 from pyhudi_core.formats.history_file import HistoryFileReader
 from pyhudi_core.formats.history_manifest import VERSION_FILE, HistoryFile, manifest_number
 from pyhudi_core.model.instant import DATA_ACTIONS
-from pyhudi_core.opened_table.old_timeline import FOLDER, OldTimeline
+from pyhudi_core.opened_table.old_timeline import FOLDER, OldTimeline, left_behind
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.timeline.history import ArchivedTimeline, HistoryState
 from pyhudi_core.timeline.layout_one.layout import LayoutOne
 
@@ -37,7 +38,11 @@ def examine(exam: Examination) -> None:
 
 def _examine_old_timeline(exam: Examination) -> None:
     """Report the files that an upgrade from version 6 left, and commits of writers that did not know of it."""
-    if exam.context is None or not exam.context.config.raised_at:
+    if exam.context is None or exam.context.config.timeline_layout == 1:
+        return
+    if not exam.context.config.raised_at:
+        if exam.context.config.was_raised:
+            _examine_upgrade_of_hudi(exam, exam.context)
         return
     with exam.recording_failures(_AREA, FOLDER):
         old = OldTimeline.of(exam.context.folder, exam.context.config.raised_at)
@@ -47,6 +52,20 @@ def _examine_old_timeline(exam: Examination) -> None:
             exam.add(FindingKind.WRITTEN_BY_OLD_RELEASE, what, path, instant.requested_time)
         if old.files:
             exam.add(FindingKind.OLD_TIMELINE_LEFT, f"{len(old.files):,} files of the timeline of version 6", FOLDER)
+
+
+def _examine_upgrade_of_hudi(exam: Examination, context: TableContext) -> None:
+    """Report commits that are only on the timeline of version 6: Hudi's upgrade logs a file that it cannot read, and goes on without it."""
+    with exam.recording_failures(_AREA, FOLDER):
+        for instant in left_behind(context.folder):
+            path = f"{FOLDER}/{LayoutOne().file_name(instant)}"
+            try:
+                commit = LayoutOne().decode(exam.storage.get(path), instant, path)
+                rows = f"of {sum(stat.rows for stat in commit.stats):,} rows "
+            except CorruptionError:
+                rows = "that cannot be read "
+            what = f"The {instant.action} {rows}is only on the timeline of version 6: the upgrade left it out, or an old release wrote it later"
+            exam.add(FindingKind.WRITTEN_BY_OLD_RELEASE, what, path, instant.requested_time)
 
 
 def _examine_state(exam: Examination, state: HistoryState) -> None:

@@ -85,6 +85,7 @@ class FindingKind(StrEnum):
     NAMES_OF_VERSION_6 = "names_of_version_6"
     WRITTEN_BY_OLD_RELEASE = "written_by_old_release"
     OLD_TIMELINE_LEFT = "old_timeline_left"
+    ROWS_HIDDEN_BY_UPGRADE = "rows_hidden_by_upgrade"
     FILE_MISSING = "file_missing"
     OLD_FILE_MISSING = "old_file_missing"
     FILE_SIZE_DIFFERS = "file_size_differs"
@@ -291,6 +292,9 @@ USUAL: dict[FindingKind, Usual] = {
     ),
     FindingKind.OLD_TIMELINE_LEFT: Usual(
         Area.HISTORY, _INFO, "It is the way back until there is a newer commit; then `pyhudi upgrade` removes it."
+    ),
+    FindingKind.ROWS_HIDDEN_BY_UPGRADE: Usual(
+        Area.FILES, _WARNING, "Run the pending compaction: `pyhudi compact LOCATION`, or table.compaction.execute()."
     ),
     FindingKind.FILE_MISSING: Usual(Area.FILES, _ERROR, _RESTORE),
     FindingKind.OLD_FILE_MISSING: Usual(

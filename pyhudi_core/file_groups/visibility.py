@@ -11,8 +11,9 @@ Rules (specification, "Reader Expectations" 2 and 3, and the behaviour of real w
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.file_names import READABLE_EXTENSIONS, split
 from pyhudi_core.model.instant import WRITE_ACTIONS, Action, Instant
@@ -187,6 +188,15 @@ class Visibility:
         if requested_time in self._visible:
             return known or self._archived_writers(requested_time, path)
         return known | self._since(requested_time) if self.is_archived(requested_time) else known
+
+    def with_writers(self, piece: FileSlice) -> FileSlice:
+        """Return a slice that a plan names, with the writers of its logs: a plan has names only, and in a raised table they are of version 6."""
+        if not self.raised:
+            return piece
+        logs = (
+            replace(log, older_writers=self.writers_of_old_log(log.name.requested_time, log.path)) for log in piece.logs
+        )
+        return replace(piece, logs=tuple(logs))
 
     def _since(self, requested_time: str) -> frozenset[str]:
         """Return the requested times of archived instants from this one on that had completed at the bound."""

@@ -7,7 +7,7 @@ not have was written by a release that did not know of the upgrade: its rows are
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant
@@ -39,18 +39,8 @@ class OldTimeline:
         """Look at a table with this timeline. ``raised_at``: `TableConfig.raised_at`; a table that this package did not raise has no old timeline."""
         if not raised_at:
             return cls()
-        timeline, layout = folder.load(), LayoutOne()
-        parsed = ((name, layout.parse(name)) for name in sorted(folder.storage.list_names(FOLDER)[0]))
-        found = [(f"{FOLDER}/{name}", instant) for name, instant in parsed if instant is not None]
-        known = _known(folder, timeline, {instant.requested_time for _, instant in found})
-        late = tuple(
-            i
-            for _, i in found
-            if i.is_completed
-            and i.action in DATA_ACTIONS
-            and i.group not in known
-            and i.requested_time not in folder.undone
-        )
+        timeline, found = folder.load(), _found(folder)
+        late = _unknown(folder, timeline, found)
         times = {instant.requested_time for instant in late}
         files = tuple(path for path, i in found if i.requested_time not in times and i.requested_time < raised_at)
         pending = tuple(i for i in timeline.pending if i.requested_time < raised_at)
@@ -66,6 +56,25 @@ class OldTimeline:
         """Remove the files that are not needed any more; returns their number."""
         storage.delete_many(self.removable)
         return len(self.removable)
+
+
+def left_behind(folder: TimelineFolder) -> tuple[Instant, ...]:
+    """Return the completed commits that only the old timeline has. Hudi's own upgrade leaves a file there that it cannot read."""
+    return _unknown(folder, folder.load(), _found(folder))
+
+
+def _found(folder: TimelineFolder) -> list[tuple[str, Instant]]:
+    """Return the paths of the files of the old timeline, each with its instant."""
+    layout = LayoutOne()
+    parsed = ((name, layout.parse(name)) for name in sorted(folder.storage.list_names(FOLDER)[0]))
+    return [(f"{FOLDER}/{name}", instant) for name, instant in parsed if instant is not None]
+
+
+def _unknown(folder: TimelineFolder, timeline: Timeline, found: Sequence[tuple[str, Instant]]) -> tuple[Instant, ...]:
+    """Return the completed commits among the found ones that the new timeline does not have."""
+    known = _known(folder, timeline, {instant.requested_time for _, instant in found})
+    done = (i for _, i in found if i.is_completed and i.action in DATA_ACTIONS and i.group not in known)
+    return tuple(i for i in done if i.requested_time not in folder.undone)
 
 
 def _known(folder: TimelineFolder, timeline: Timeline, times: Set[str]) -> set[tuple[str, Action]]:

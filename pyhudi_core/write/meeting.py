@@ -84,7 +84,7 @@ def again(data: object) -> object:
 
 def each(rows: Dataset, change: Callable[[pa.Table], pa.Table]) -> Dataset:
     """Return rows that a function makes of each batch. It also makes an empty table of an empty one."""
-    schema = change(rows.schema.empty_table()).schema
+    schema = change(pa.Table.from_batches([], rows.schema)).schema
     return rows.map(_Each(change, schema), schema)
 
 

@@ -92,7 +92,7 @@ MISTAKES: dict[str, tuple[Callable[[hudi.HudiTable], Any], str]] = {
         lambda t: t.upsert(ROWS.append_column("_hoodie_record_key", pa.array(["mine"]))),
         "_hoodie_record_key has the name of a meta column.* Rename the column",
     ),
-    "no location": (lambda t: hudi.open_table(None), "The location is a NoneType, not a path"),
+    "no location": (lambda t: hudi.open_table(None), "open_table cannot take location=None.* Pass text or PathLike"),
 }
 
 

@@ -138,7 +138,8 @@ class ClusteringRun(RewriteRun[ClusteringWork]):
 
         def sized(piece: FileSlice) -> FileSlice:
             base = None if piece.base is None else replace(piece.base, size=sizes.get(piece.base.path, 0))
-            return FileSlice(base, None, tuple(replace(log, size=sizes.get(log.path, 0)) for log in piece.logs))
+            logs = (replace(log, size=sizes.get(log.path, 0)) for log in piece.logs)
+            return self.snapshot.visibility.with_writers(FileSlice(base, None, tuple(logs)))
 
         return [replace(group, slices=tuple(map(sized, group.slices))) for group in self.work.groups]
 

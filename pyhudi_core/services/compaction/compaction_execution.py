@@ -65,7 +65,8 @@ class CompactionRun(RewriteRun[Sequence[FileSlice]]):
         """Write the slices whose groups are as the plan says, the largest ones first."""
         context, engine, config = self.transaction.context, self.how.engine, self.snapshot.config
         gone = self._gone()
-        slices = sorted((piece for piece in self.work if piece.group not in gone), key=lambda piece: piece.group)
+        named = map(self.snapshot.visibility.with_writers, self.work)
+        slices = sorted((piece for piece in named if piece.group not in gone), key=lambda piece: piece.group)
         settings = self._settings()
         if not slices:
             return Written.nothing(settings.schema)

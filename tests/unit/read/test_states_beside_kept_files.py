@@ -11,7 +11,7 @@ from pyhudi_core.errors import SnapshotExpiredError
 
 def with_a_kept_file(location: str, keep: str, kind: str, *, archived: bool) -> tuple[hudi.HudiTable, object]:
     """A table whose row 1 was 1.0 when its files were kept, and 2.0 before its partition was deleted; and the commit before that."""
-    table = make(location, ordering="ts", table_type=kind)
+    table = make(location, ordering="ts", table_type=kind, options={"hoodie.clean.automatic": False})
     table.upsert(orders((1, "a", 1.0, 1)))
     if keep == "hold":
         table.holds.create(seconds=3600)

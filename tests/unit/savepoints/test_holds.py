@@ -142,7 +142,7 @@ def test_what_cannot_be_held_is_refused_and_nothing_is_written(location: str) ->
     with pytest.raises(SnapshotExpiredError):
         table.holds.create(gone, seconds=HOUR)
     for wrong in ("", "../x", 3):
-        with pytest.raises(InvalidOptionError, match="does not name a hold"):
+        with pytest.raises(InvalidOptionError, match="does not name a hold|cannot take hold=3"):
             table.holds.delete(wrong)  # type: ignore[arg-type]
     assert contents(location) == before
 

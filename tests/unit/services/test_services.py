@@ -231,7 +231,7 @@ def test_archival_asks_its_gate_and_takes_no_instant(location: str) -> None:
 
 @pytest.mark.parametrize("instant", ["yesterday", 7, ""])
 def test_an_instant_that_is_none_is_refused(location: str, instant: object) -> None:
-    with pytest.raises(InvalidOptionError, match="not a scheduled plan of failed_writes"):
+    with pytest.raises(InvalidOptionError, match="not a scheduled plan of failed_writes|cannot take instant=7"):
         make(location).failed_writes.execute(instant)  # type: ignore[arg-type]
 
 
