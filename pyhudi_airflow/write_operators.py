@@ -15,7 +15,7 @@ from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk.bases.decorator import DecoratedOperator, task_decorator_factory
 
 import pyhudi as hudi
-from pyhudi.errors import TableNotFoundError
+from pyhudi.errors import InvalidOptionError, TableNotFoundError
 from pyhudi_airflow.assets import report_outlets
 from pyhudi_airflow.base_operator import HudiOperator
 from pyhudi_airflow.commit_facts import commit_facts, partition_keys
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _EMPTIES = ("insert_overwrite_table",)
 _NO_ROWS = "the function returned no rows"
 _SPARK, _KEYS = "spark", "partition_keys"
+_ZONE = "hoodie.table.timeline.timezone"
 
 
 class HudiWriteOperator(HudiOperator, PythonOperator):
@@ -127,6 +128,8 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
         with without_useless_retries():
             self._targets = self._rendered()
             made = self._made() if self.adopt and _not_first(run) else {}
+            if self._several and not made:
+                self._refuse_apart()
         if made:
             return self._reported(context, self._adopted(made))
         with optional_session(self.spark_conn_id, f"{run.ti.dag_id}.{run.ti.task_id}") as session:
@@ -154,6 +157,22 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
             return self.hook.table(target.table, target.opened_with)
         except TableNotFoundError:
             return None
+
+    def _refuse_apart(self) -> None:
+        """Raise `InvalidOptionError` for tables that no one step can change, before the function is called or a table is made."""
+        zones = []
+        for target in self._targets.values():
+            table = self._existing(target)
+            zones.append(
+                table.config.timeline_timezone if table is not None else target.settings.options.get(_ZONE, "UTC")
+            )
+        try:
+            orchestration.refuse_apart([self.hook.location(name) for name in self._targets], zones)
+        except InvalidOptionError as error:
+            raise orchestration.definition_error(
+                f"The task {self.task_id} cannot write its tables in one step: {error.message}",
+                "Nothing was written. Write the tables in tasks of their own.",
+            ) from error
 
     def _made(self) -> dict[str, PastCommit]:
         """Return the commits of other tries by the locations of their tables."""

@@ -322,14 +322,26 @@ def checked(tables: Sequence[HudiTable], *, written: bool = False) -> Sequence[H
         )
     for table in tables if written else ():
         table.config.refuse_writing(table.location)
-    locations = [table.location for table in tables]
     real = [table._opened.storage.real_location for table in tables]  # a link may lead to the same table
-    twice = [location for location, place in zip(locations, real, strict=True) if real.count(place) > 1]
+    refuse_apart([table.location for table in tables], [table.config.timeline_timezone for table in tables], real)
+    return tables
+
+
+def refuse_apart(locations: Sequence[str], zones: Iterable[str], real: Sequence[str] | None = None) -> None:
+    """Raise `InvalidOptionError` for tables that cannot be changed in one step, whether or not they exist yet.
+
+    Args:
+        locations: of the tables.
+        zones: the zones of their timelines, ``UTC`` or ``LOCAL``.
+        real: where the locations lead, if not to themselves.
+    """
+    places = locations if real is None else real
+    twice = [location for location, place in zip(locations, places, strict=True) if places.count(place) > 1]
     if twice:
         raise InvalidOptionError("A table is given twice", table=min(twice), hint="Give each table once.")
-    if len(tables) > _MOST:
+    if len(locations) > _MOST:
         raise InvalidOptionError(
-            f"{len(tables)} tables are more than the {_MOST} that one transaction takes",
+            f"{len(locations)} tables are more than the {_MOST} that one transaction takes",
             hint="All locks are held until the last table is prepared. Write fewer tables at once.",
         )
     stores = {_store(location) for location in locations}
@@ -338,12 +350,10 @@ def checked(tables: Sequence[HudiTable], *, written: bool = False) -> Sequence[H
             f"The tables are in several stores: {', '.join(sorted(stores))}",
             hint="One object decides for all tables, and every writer of one of them must reach it. Put the tables into one bucket, or on one disk.",
         )
-    zones = {table.config.timeline_timezone for table in tables}
-    if len(zones) > 1:
+    if len(set(zones)) > 1:
         raise InvalidOptionError(
             "The timelines of the tables are in UTC and in local time", hint="They cannot share a completion time."
         )
-    return tables
 
 
 def why_not_together(tables: Sequence[HudiTable]) -> str:

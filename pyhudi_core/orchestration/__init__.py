@@ -16,7 +16,7 @@ They are as stable as the names of ``pyhudi``, know no orchestrator, and are imp
 
 From below: the table services that there are (`service_kinds`, and only their names: `SERVICE_NAMES`), before a table is opened; options checked
 before a run (`options_for_open`, `refuse_unfit_options`); a write that retries, and asks before it commits (`commit_with_retries`); writes to several
-tables that become visible together (`CommitTogether`, `why_not_together`, `refuse_torn`); the half of
+tables that become visible together (`CommitTogether`, `why_not_together`, `refuse_apart`, `refuse_torn`); the half of
 `pyhudi.commit_for` that asks another process for a write and permits its commit (`WriteRequest`, `Permit`, `open_permit`, `schema_text`); rows of any
 kind as one Arrow table (`as_table`); which options would have kept what has expired (`how_to_keep_more`); which names of options hold secrets
 (`is_secret`); and the error for an extra that is not installed (`from_extra`).
@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from pyhudi_core.services.registry import service_kinds as service_kinds
     from pyhudi_core.services.upkeep_rules import SERVICE_NAMES as SERVICE_NAMES
     from pyhudi_core.table_transactions import CommitTogether as CommitTogether
+    from pyhudi_core.table_transactions import refuse_apart as refuse_apart
     from pyhudi_core.table_transactions import refuse_torn as refuse_torn
     from pyhudi_core.table_transactions import why_not_together as why_not_together
     from pyhudi_core.write.handle import commit_with_retries as commit_with_retries
@@ -144,6 +145,7 @@ _HOMES = {
     "positions_of": "orchestration.checkpoints",
     "refuse_if_consumed": "orchestration.incremental",
     "refuse_mismatch": "orchestration.table_match",
+    "refuse_apart": "table_transactions",
     "refuse_torn": "table_transactions",
     "refuse_unfit_options": "options.fitting",
     "rows_by_table": "orchestration.several_outputs",

@@ -144,6 +144,37 @@ def test_rows_of_no_table_are_refused(
     assert list(lake.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("tables", "said"),
+    [
+        ("{'orders': {}, 'memory://elsewhere/lines': {}}", "The tables are in several stores: memory, this disk"),
+        (
+            "{'orders': {}, 'lines': {'options': {'hoodie.table.timeline.timezone': 'LOCAL'}}}",
+            "The timelines of the tables are in UTC and in local time",
+        ),
+        ("{'orders': {}, 'orders/': {}}", "A table is given twice"),
+        ("{f't{number}': {} for number in range(21)}", "21 tables are more than the 20"),
+    ],
+)
+def test_tables_that_no_step_can_change_together_are_refused_before_one_is_made(
+    home: Path, lake: Path, tables: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    finished = run(
+        "apart",
+        f"""
+    @task.hudi(tables={tables}, retries=3)
+    def load():
+        raise AssertionError("the function is not called")
+
+    load()
+    """,
+    )
+    assert states(finished) == {"load": "failed"}
+    printed = capsys.readouterr().out
+    assert said in printed and "the function is not called" not in printed
+    assert list(lake.iterdir()) == []
+
+
 def test_a_commit_whose_other_part_is_lost_is_not_adopted() -> None:
     note = {"pyhudi.transaction": '{"tables": {"/a": "1", "/b": "2"}}'}
     refuse_torn({"/a": note, "/b": note})
