@@ -21,7 +21,9 @@ from pyhudi_core.storage.paths import is_catalog_address
 )
 @click.option("--if-exists", is_flag=True, help="No table is no error.")
 @click.option(
-    "--names-only", is_flag=True, help="Of a table of a catalog only the names go there; its files stay, if there are any."
+    "--names-only",
+    is_flag=True,
+    help="Of a table of a catalog only the names go there; its files stay, if there are any.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.pass_context
@@ -42,7 +44,9 @@ def drop(
     """
     with reporting_errors(context):
         if names_only and not (is_catalog_address(location) and not only_plan):
-            raise click.UsageError("--names-only is for a table of a catalog (thrift:// or glue://), and without --plan")
+            raise click.UsageError(
+                "--names-only is for a table of a catalog (thrift:// or glue://), and without --plan"
+            )
         try:
             wanted = drop_of(location, storage_options)
         except TableNotFoundError as error:

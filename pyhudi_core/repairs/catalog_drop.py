@@ -1,7 +1,7 @@
 """The drop of a table that was found by its name in a catalog: its files go first, as in `drop`, and then its names.
 
-Before the first file goes, the names are marked in the catalog. So a process that dies leaves names that say that their table is being dropped, and the
-next drop takes them out. Names without such a mark stay if no table is found at their location: wrong storage options do not see a table that is
+Before the first file goes, the names are marked in the catalog. So a process that dies leaves names that say that their table is being dropped, and
+the next drop takes them out. Names without such a mark stay if no table is found at their location: wrong storage options do not see a table that is
 there. `CatalogDrop` with ``names_only`` takes them out.
 """
 
@@ -25,8 +25,8 @@ from pyhudi_core.transaction.commit import Gate
 class CatalogDrop(OfTable):
     """The drop of one table and of its names in a catalog.
 
-    ``find`` asks the catalog, and returns None if it has no name of the table any more. ``drop_files`` returns the drop of the files, which does what it
-    is given before the first file goes; it raises `TableNotFoundError`.
+    ``find`` asks the catalog, and returns None if it has no name of the table any more. ``drop_files`` returns the drop of the files, which does what
+    it is given before the first file goes; it raises `TableNotFoundError`.
     """
 
     _METHODS: ClassVar[str] = ".plan()"
