@@ -149,12 +149,15 @@ class Lake:
         """
         return self.create(name, schema, record_key, exist_ok=True, **arguments)
 
-    def drop(self, name: str, *, missing_ok: bool = False) -> DroppedTable:
+    def drop(self, name: str, *, missing_ok: bool = False, names_only: bool = False) -> DroppedTable:
         """Delete a table for good, what its folder has of it, and its names in the catalog. `drop_plan` shows before what goes.
 
-        Raises `TableNotFoundError` if there is no table of this name, unless ``missing_ok``; and `DropRefusedError` while somebody uses the table.
+        ``names_only``: only the names in the catalog go; the files stay, if there are any.
+
+        Raises `TableNotFoundError` if there is no table of this name, unless ``missing_ok``; and `DropRefusedError` while somebody uses the table, or
+        if no table is found where the catalog says.
         """
-        return drop_table(self.location_of(name), self.storage_options, self.options, missing_ok)
+        return drop_table(self.location_of(name), self.storage_options, self.options, missing_ok, names_only)
 
     def drop_plan(self, name: str) -> TableDropPlan:
         """Return what `drop` would delete now, and who uses the table. Changes nothing. Raises `TableNotFoundError`."""

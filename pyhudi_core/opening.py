@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import UnionType
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from pyhudi_core import doctor, validators
     from pyhudi_core.catalog import addresses
+    from pyhudi_core.catalog.addresses import CatalogAddress
     from pyhudi_core.doctor import CheckReport, Incident, Limits, Progress
     from pyhudi_core.merge import record_merger
     from pyhudi_core.model.key_text import text_problem
@@ -144,7 +145,9 @@ def create_table(
         table = create_table(location, *arguments, pre_commit, exist_ok, rules, version)
         if found is None:
             table.catalog.sync()
-        return table
+        else:
+            addresses.mark(address, found, dropping=False)
+        return _named(table, address)
     storage = open_storage(location, storage_options or {})
     chosen = (options or {}) if version is None else {**(options or {}), "hoodie.write.table.version": version}
     opened = OpenedTable(storage, system_runtime(), chosen, pre_commit=_validators(pre_commit))
@@ -188,13 +191,23 @@ def drop_table(
     storage_options: Mapping[str, str] | None = None,
     options: Mapping[str, object] | None = None,
     missing_ok: bool = False,
+    names_only: bool = False,
 ) -> DroppedTable:
     """Delete a table for good, as `HudiTable.drop`. A table that an earlier drop has left half dropped is deleted, too.
 
-    Raises `TableNotFoundError` if there is no table, unless ``missing_ok``; and `DropRefusedError` while somebody uses the table.
+    ``names_only``: of a table of a catalog only the names go there; its files stay, if there are any.
+
+    Raises `TableNotFoundError` if there is no table, unless ``missing_ok``; and `DropRefusedError` while somebody uses the table, or if a catalog has
+    its name and the table is not found where the catalog says.
     """
+    if names_only and not is_catalog_address(location):
+        raise InvalidOptionError(
+            f"names_only= is for the address of a table in a catalog, not for {str(location)!r:.200}",
+            hint="Give thrift://host:9083/database/table or glue://database/table.",
+        )
     try:
-        return drop_of(location, storage_options, options)()
+        drop = drop_of(location, storage_options, options)
+        return drop(names_only=True) if names_only else drop()
     except TableNotFoundError as error:
         if not missing_ok:
             raise
@@ -208,19 +221,29 @@ def drop_of(
     if is_catalog_address(location):
         address = addresses.CatalogAddress.parse(str(location), storage_options, options, system_runtime())
         found = addresses.needed(address)
-        return CatalogDrop(address, found, partial(_drop_of_files, found.location, storage_options, options))
-    return _drop_of_files(location, storage_options, options)
+        there = OpenedTable(open_storage(found.location, storage_options or {}), system_runtime(), options or {})
+        return CatalogDrop(address, lambda: found, partial(_drop_of_files, there))
+    return _drop_of_files(OpenedTable(open_storage(location, storage_options or {}), system_runtime(), options or {}))
 
 
-def _drop_of_files(
-    location: Place, storage_options: Mapping[str, str] | None, options: Mapping[str, object] | None
-) -> TableDrop:
-    opened = OpenedTable(open_storage(location, storage_options or {}), system_runtime(), options or {})
+def _drop_of_files(opened: OpenedTable, *begun: Callable[[], object]) -> TableDrop:
     try:
         opened.to_drop()
     except TableNotFoundError as error:
         raise no_table(opened.storage) from error
-    return TableDrop(opened)
+    return TableDrop(opened, *begun)
+
+
+def _named(table: HudiTable, address: CatalogAddress | None) -> HudiTable:
+    """Return a table that was found by its name in a catalog, or is not from one: its drop takes its names out of the catalog, too."""
+    if address is not None:
+        table._opened.drop = partial(_drop_by_name, address)
+    return table
+
+
+def _drop_by_name(address: CatalogAddress, opened: OpenedTable) -> CatalogDrop:
+    find = partial(addresses.found_at, address, opened.storage.location)
+    return CatalogDrop(address, find, partial(_drop_of_files, opened))
 
 
 def _is_table(storage: Storage) -> bool:
@@ -433,14 +456,14 @@ def open_table(
         TableVersionError, UnsupportedTableError: this release cannot use the table; the message says why.
         ConfigError: an option is unknown, or contradicts the table.
     """
-    location, options = _place_of(location, storage_options, options)
+    location, options, address = _place_of(location, storage_options, options)
     storage = open_storage(location, allowing(storage_options, allow_sources))
     opened = OpenedTable(storage, runtime or system_runtime(), options or {}, pre_commit=_validators(pre_commit))
     try:
         opened.context()
     except TableNotFoundError as error:
         raise no_table(storage) from error
-    return HudiTable(opened)
+    return _named(HudiTable(opened), address)
 
 
 @set_module("pyhudi")
@@ -457,26 +480,26 @@ def check_table(
 
     Damage never raises. Raises `ConfigError` if the location or a storage option is not valid.
     """
-    location, _ = _place_of(location, storage_options, {})
+    location, *_ = _place_of(location, storage_options, {})
     opened = OpenedTable(open_storage(location, storage_options or {}), system_runtime(), {})
     return doctor.check(opened, doctor.CheckOptions.of(keys, limits, progress))
 
 
 def record_incident(location: Place, storage_options: Mapping[str, str] | None = None) -> Incident:
     """`HudiTable.record_incident` for a table that may be too damaged to open."""
-    location, _ = _place_of(location, storage_options, {})
+    location, *_ = _place_of(location, storage_options, {})
     return doctor.record(OpenedTable(open_storage(location, storage_options or {}), system_runtime(), {}))
 
 
 def _place_of(
     location: Place, storage_options: Mapping[str, str] | None, options: Mapping[str, object] | None
-) -> tuple[Place, Mapping[str, object] | None]:
-    """Return where a table is, and its options: what a catalog says of an address, and anything else as it is."""
+) -> tuple[Place, Mapping[str, object] | None, CatalogAddress | None]:
+    """Return where a table is, and its options: what a catalog says of an address, and anything else as it is; and the address."""
     if not is_catalog_address(location):
-        return location, options
+        return location, options, None
     address = addresses.CatalogAddress.parse(str(location), storage_options, options, system_runtime())
     found = addresses.needed(address)
-    return found.location, address.options_of(found.name)
+    return found.location, address.options_of(found.name), address
 
 
 def _validators(given: Sequence[Validator]) -> Validators | None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyhudi_core.read import reads
     from pyhudi_core.read.inspection import Inspection
     from pyhudi_core.read.key_history import KeyHistory
+    from pyhudi_core.repairs.catalog_drop import CatalogDrop
     from pyhudi_core.repairs.drop import TableDrop
     from pyhudi_core.repairs.duplicate_removal import Duplicates
     from pyhudi_core.repairs.erasure import Erasure
@@ -293,9 +294,13 @@ class TableServices(NamesInstead):
         return Erasure(self._opened.context())
 
     @property
-    def drop(self) -> TableDrop:
-        """Delete the table for good: ``drop()``; ``drop.plan()`` shows before which files and bytes, and who uses the table."""
-        return TableDrop(self._opened)
+    def drop(self) -> TableDrop | CatalogDrop:
+        """Delete the table for good: ``drop()``; ``drop.plan()`` shows before which files and bytes, and who uses the table.
+
+        If it was opened by its name in a catalog, its names there go, too.
+        """
+        by_name = self._opened.drop
+        return TableDrop(self._opened) if by_name is None else by_name(self._opened)
 
     @property
     def sweep(self) -> Sweep:

@@ -20,6 +20,7 @@ from pyhudi_core.catalog.wanted import is_hudi
 from pyhudi_core.errors import CatalogError, InvalidOptionError, TableNotFoundError, UnsupportedTableError
 from pyhudi_core.lock.clients.hive_metastore import servers_of
 from pyhudi_core.model.masking import masked_text
+from pyhudi_core.model.properties import DROPPING
 from pyhudi_core.naming import nearest
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.options.catalog import GLUE, HMS, CatalogOptions
@@ -116,6 +117,11 @@ class FoundTable:
     entries: tuple[CatalogTable, ...]
     place: str
 
+    @property
+    def dropping(self) -> bool:
+        """Whether a drop of the table has begun; see `mark`."""
+        return all(DROPPING in one.parameters for one in self.entries)
+
 
 def found(address: CatalogAddress) -> FoundTable | None:
     """Return the table at an address; None if the catalog has none of this name.
@@ -148,6 +154,15 @@ def found(address: CatalogAddress) -> FoundTable | None:
         return FoundTable(_openable(one.location), name, tuple(same), catalog.place)
 
     return address.ask(look)
+
+
+def found_at(address: CatalogAddress, location: str) -> FoundTable | None:
+    """Return the table at an address if it is the one in this folder; None if the catalog has no name of it any more. Raises `CatalogError`."""
+    try:
+        one = found(address)
+    except UnsupportedTableError:  # somebody else's table has the name now
+        return None
+    return one if one is not None and path_of(one.location) == path_of(location) else None
 
 
 def needed(address: CatalogAddress) -> FoundTable:
@@ -190,12 +205,29 @@ def new_location(address: CatalogAddress) -> str:
 
 def remove(address: CatalogAddress, table: FoundTable) -> None:
     """Take all names of a table out of the catalog. Its files stay."""
+    _for_each(address, table, lambda catalog, one: catalog.remove(one))
+
+
+def mark(address: CatalogAddress, table: FoundTable, dropping: bool = True) -> None:
+    """Mark all names of a table: a drop of it has begun, so they may go when no table is found any more. Or take the marks away."""
+
+    def change(catalog: Catalog, one: CatalogTable) -> None:
+        kept = {name: text for name, text in one.parameters.items() if name != DROPPING}
+        parameters = {**kept, DROPPING: "true"} if dropping else kept
+        if parameters != one.parameters:
+            catalog.alter(replace(one, parameters=parameters), cascade=False)
+
+    _for_each(address, table, change)
+
+
+def _for_each(address: CatalogAddress, table: FoundTable, do: Callable[[Catalog, CatalogTable], None]) -> None:
+    """Do something with each name of a table that the catalog still has."""
 
     def ask(catalog: Catalog) -> None:
         for one in table.entries:
             now = catalog.table(one.database, one.name)
             if now is not None and _same(one, now):
-                catalog.remove(now)
+                do(catalog, now)
 
     address.ask(ask)
 

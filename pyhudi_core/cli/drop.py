@@ -11,6 +11,7 @@ from pyhudi_core.cli.terminal import FOUND, at_location, console, reporting_erro
 from pyhudi_core.errors import TableNotFoundError
 from pyhudi_core.opening import drop_of
 from pyhudi_core.repairs.drop import DroppedTable
+from pyhudi_core.storage.paths import is_catalog_address
 
 
 @click.command()
@@ -19,6 +20,11 @@ from pyhudi_core.repairs.drop import DroppedTable
     "--plan", "only_plan", is_flag=True, help="Show what would be deleted and who uses the table, and change nothing."
 )
 @click.option("--if-exists", is_flag=True, help="No table is no error.")
+@click.option(
+    "--names-only",
+    is_flag=True,
+    help="Of a table of a catalog only the names go there; its files stay, if there are any.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.pass_context
 def drop(
@@ -27,6 +33,7 @@ def drop(
     storage_options: dict[str, str],
     only_plan: bool,
     if_exists: bool,
+    names_only: bool,
     as_json: bool,
 ) -> None:
     """Delete the table at LOCATION for good: rows, history, savepoints. It is refused while a writer, a service or a hold is there.
@@ -36,6 +43,10 @@ def drop(
     Exit code 0: done; 1: --plan: it would be refused; 2: it was refused, or it failed.
     """
     with reporting_errors(context):
+        if names_only and not (is_catalog_address(location) and not only_plan):
+            raise click.UsageError(
+                "--names-only is for a table of a catalog (thrift:// or glue://), and without --plan"
+            )
         try:
             wanted = drop_of(location, storage_options)
         except TableNotFoundError as error:
@@ -55,7 +66,7 @@ def drop(
             click.echo(json.dumps(shown, indent=2)) if as_json else console().print(safe(with_estimate(planned)))
             context.exit(0 if planned else FOUND)
         with progress_bar("drop") as progress:
-            done = wanted(progress=progress)
+            done = wanted(progress=progress, **({"names_only": True} if names_only else {}))
         _print(done, as_json=as_json)
 
 

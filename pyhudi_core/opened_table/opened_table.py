@@ -48,6 +48,8 @@ class OpenedTable:
     protections: Protections = Protections()
     pre_commit: PreCommit | None = None
     beside: Callable[[str], Storage] | None = None
+    drop: Callable[[OpenedTable], Any] | None = field(default=None, repr=False)
+    """Returns the drop of a table that was opened by its name in a catalog."""
     _folders: dict[str, TimelineFolder] = field(default_factory=dict)
     _metadata_folders: dict[str, TimelineFolder] = field(default_factory=dict)
     _instants: dict[str, Clock | None] = field(default_factory=dict)

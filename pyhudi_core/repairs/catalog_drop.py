@@ -1,6 +1,8 @@
 """The drop of a table that was found by its name in a catalog: its files go first, as in `drop`, and then its names.
 
-So a process that dies between them leaves names without a table, and the next drop of such a name takes them out.
+Before the first file goes, the names are marked in the catalog. So a process that dies leaves names that say that their table is being dropped, and
+the next drop takes them out. Names without such a mark stay if no table is found at their location: wrong storage options do not see a table that is
+there. `CatalogDrop` with ``names_only`` takes them out.
 """
 
 from __future__ import annotations
@@ -9,47 +11,83 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar
 
+from pyhudi_core.argument_types import OfTable
 from pyhudi_core.catalog import addresses
 from pyhudi_core.catalog.addresses import CatalogAddress, FoundTable
-from pyhudi_core.errors import TableNotFoundError
+from pyhudi_core.errors import DropRefusedError, TableNotFoundError
 from pyhudi_core.model.printing import printable
-from pyhudi_core.naming import NotCalled
 from pyhudi_core.repairs.drop import DroppedTable, TableDrop, TableDropPlan
 from pyhudi_core.services.progress import ServiceProgress
+from pyhudi_core.transaction.commit import Gate
 
 
 @printable
-class CatalogDrop(NotCalled):
-    """The drop of one table and of its names in a catalog; ``drop_files``: returns the drop of its files, which raises `TableNotFoundError`."""
+class CatalogDrop(OfTable):
+    """The drop of one table and of its names in a catalog.
+
+    ``find`` asks the catalog, and returns None if it has no name of the table any more. ``drop_files`` returns the drop of the files, which does what
+    it is given before the first file goes; it raises `TableNotFoundError`.
+    """
 
     _METHODS: ClassVar[str] = ".plan()"
 
-    def __init__(self, address: CatalogAddress, found: FoundTable, drop_files: Callable[[], TableDrop]) -> None:
-        self._address, self._found, self._drop_files = address, found, drop_files
+    def __init__(
+        self,
+        address: CatalogAddress,
+        find: Callable[[], FoundTable | None],
+        drop_files: Callable[[Callable[[], object]], TableDrop],
+    ) -> None:
+        self._address, self._find, self._drop_files = address, find, drop_files
 
     def __repr__(self) -> str:
         return f"Drop of {self._address.text}"
 
     def plan(self) -> TableDropPlan:
         """Return what a drop would delete now: files, and names in the catalog. Changes nothing."""
-        files = self._files()
-        planned = TableDropPlan(0, 0) if files is None else files.plan()
-        return replace(planned, names=self._names)
+        found = self._find()
+        files = self._files(found)
+        if files is not None:
+            return replace(files.plan(), names=_names(found))
+        return TableDropPlan(0, 0, names=_names(found), why_not=_why_not(found))
 
-    def __call__(self, *, progress: ServiceProgress | None = None) -> DroppedTable:
-        """Delete the table for good, and take its names out of the catalog. Raises as `TableDrop`, and `CatalogError`: then the names are left."""
-        files = self._files()
-        done = DroppedTable(self._found.location) if files is None else files(progress=progress)
-        addresses.remove(self._address, self._found)
-        return replace(done, names=self._names)
+    def __call__(
+        self, gate: Gate | None = None, *, progress: ServiceProgress | None = None, names_only: bool = False
+    ) -> DroppedTable:
+        """Delete the table for good, and take its names out of the catalog; with ``names_only`` nothing but the names goes.
 
-    @property
-    def _names(self) -> tuple[str, ...]:
-        return tuple(one.full_name for one in self._found.entries)
+        Raises as `TableDrop`, and `CatalogError`: then the names are left. Raises `DropRefusedError` if no table is found where the catalog says,
+        and no drop of it has begun: nothing was changed.
+        """
+        found = self._find()
+        files = None if names_only else self._files(found)
+        if files is None and not names_only and (why_not := _why_not(found)):
+            raise DropRefusedError(
+                f"The table is not dropped: {why_not}",
+                table=self._address.text,
+                hint="Check the storage options. If its files are gone for good, drop its names only: names_only=True, or pyhudi drop --names-only."
+                " Nothing was changed.",
+            )
+        done = DroppedTable(found.location if found else "") if files is None else files(gate, progress=progress)
+        if found is not None:
+            addresses.remove(self._address, found)
+        return replace(done, names=_names(found))
 
-    def _files(self) -> TableDrop | None:
-        """Return the drop of the files; None if an earlier drop has deleted them."""
+    def _files(self, found: FoundTable | None) -> TableDrop | None:
+        """Return the drop of the files; None if there are none, so that an earlier drop may have deleted them."""
         try:
-            return self._drop_files()
+            return self._drop_files(lambda: found and addresses.mark(self._address, found))
         except TableNotFoundError:
+            if found is None:
+                raise
             return None
+
+
+def _names(found: FoundTable | None) -> tuple[str, ...]:
+    return tuple(one.full_name for one in found.entries) if found else ()
+
+
+def _why_not(found: FoundTable | None) -> str:
+    """Return why the names of a table that was not found have to stay; empty if a drop of it has begun."""
+    if found is None or found.dropping:
+        return ""
+    return f"the catalog says that it is at {found.location}, and no table is found there"

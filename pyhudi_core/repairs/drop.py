@@ -12,6 +12,7 @@ does not know the property: it must have ended before.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
@@ -168,14 +169,18 @@ class _Files:
         return sum(info.size for info in self.all)
 
 
+def _nothing() -> None: ...
+
+
 @printable
 class TableDrop(OfTable):
     """The drop of one table: ``table.drop()``, or ``table.drop.plan()`` to see before what it deletes."""
 
     _METHODS: ClassVar[str] = ".plan()"
 
-    def __init__(self, opened: OpenedTable) -> None:
-        self._opened = opened
+    def __init__(self, opened: OpenedTable, begun: Callable[[], object] = _nothing) -> None:
+        """``begun`` is called when the drop has been decided, before the first file goes."""
+        self._opened, self._begun = opened, begun
 
     def __repr__(self) -> str:
         return f"Drop of {self._opened.storage.location}"
@@ -200,7 +205,7 @@ class TableDrop(OfTable):
         with at_table(self._opened.storage.location):
             context, half = self._opened.to_drop()
             ask_gate(gate, context, "to drop the table")
-            return _Dropping(begin.reserve(context, Action.INDEXING), half, progress or silent).run()
+            return _Dropping(begin.reserve(context, Action.INDEXING), half, progress or silent, self._begun).run()
 
 
 @dataclass(slots=True)
@@ -210,6 +215,7 @@ class _Dropping:
     transaction: Transaction
     half: bool
     progress: ServiceProgress
+    begun: Callable[[], object]
 
     def run(self) -> DroppedTable:
         transaction = self.transaction
@@ -228,6 +234,7 @@ class _Dropping:
             sweep_reservation(transaction)
             raise
         try:
+            self.begun()
             return self._delete()
         except HudiError as error:
             transaction.heartbeat.handle.cancel()

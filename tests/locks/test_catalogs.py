@@ -18,7 +18,7 @@ import pytest
 
 import pyhudi_core as hudi
 from locks.servers import ROOT, Server, hive_metastore, scratch
-from pyhudi_core.errors import UnsupportedTableError
+from pyhudi_core.errors import DropRefusedError, UnsupportedTableError
 from pyhudi_core.lock.clients.hive_metastore import HiveConnection, HiveMetastore
 
 pytestmark = pytest.mark.slow
@@ -179,6 +179,37 @@ def test_a_metastore_takes_each_change(lake: Lake, tmp_path: Path) -> None:
     assert not lake.opened(table, table="changes", **{"table.strategy": "RO"}).catalog.sync()
     with pytest.raises(UnsupportedTableError, match=r"another table ours\.changes"):
         lake.opened(made(tmp_path, "copy_on_write"), table="changes").catalog.sync()
+
+
+def test_tables_are_made_opened_and_dropped_by_their_addresses(lake: Lake, tmp_path: Path) -> None:
+    from pymetastore.hive_metastore import ttypes
+
+    folder = tmp_path / "addressed.db"
+    name = f"addressed{lake.server.port}"
+    lake.ask("create_database", ttypes.Database(name=name, description="", locationUri=f"file:{folder}", parameters={}))
+    sales = hudi.lake(f"{lake.uris}/{name}")
+    rows = pa.table({"id": [1, 2], "day": ["a", "b"]})
+    how: dict[str, Any] = {"record_key": "id", "partition_by": "day", "table_type": "merge_on_read"}
+    assert sales.list() == ()
+    table = sales.create("Orders", rows.schema, **how)
+    table.upsert(rows)
+    assert (sales.list(), table.location) == (("orders",), str(folder / "orders"))
+    assert sales.table("orders_rt").count() == 2
+    assert sales.table("orders").catalog.sync().added == 6
+    assert sorted(lake.partitions(name, "orders_ro")) == ["a", "b"]
+    assert set(table.drop.plan().names) == {f"{name}.orders", f"{name}.orders_ro", f"{name}.orders_rt"}
+    Path(table.location).rename(folder / "away")
+    with pytest.raises(DropRefusedError, match="no table is found there"):
+        sales.drop("orders")
+    (folder / "away").rename(table.location)
+    dropped = sales.table("orders").drop()
+    assert (len(dropped.names), sales.list(), sales.exists("orders")) == (3, (), False)
+    sales.create("orders", rows.schema, **how)
+    assert sales.drop("orders", names_only=True).files == 0
+    assert (sales.list(), hudi.table_exists(table.location)) == ((), True)
+    assert sales.create_or_open("orders", rows.schema, **how).count() == 0
+    assert len(sales.drop("orders_ro").names) == 3
+    assert not hudi.table_exists(table.location)
 
 
 def test_spark_reads_the_tables_by_their_names(lake_of_hudi: Lake, tmp_path: Path) -> None:

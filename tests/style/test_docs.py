@@ -100,6 +100,7 @@ def test_the_table_of_packages_has_the_layers_that_the_linter_checks() -> None:
     "page",
     [
         "consumers.md",
+        "engines.md",
         "index.md",
         "merging.md",
         "migration.md",

@@ -19,8 +19,17 @@ from support.thrift_metastore import Metastore, serving
 
 import pyhudi as hudi
 import pyhudi_dagster as hd
-from pyhudi.errors import CatalogError, ConfigError, HudiError, TableNotFoundError, UnsupportedTableError
+from pyhudi.errors import (
+    CatalogError,
+    CommitStateUnknownError,
+    ConfigError,
+    DropRefusedError,
+    HudiError,
+    TableNotFoundError,
+    UnsupportedTableError,
+)
 from pyhudi_airflow.hook import ConnectionSettings
+from pyhudi_core.catalog import addresses
 from pyhudi_core.cli.main import main
 
 ROWS = pa.table({"id": [1, 2], "day": ["a", "b"]})
@@ -107,16 +116,128 @@ def test_tables_are_made_listed_opened_and_dropped_by_their_names_in_a_catalog(s
     assert not lake.drop("orders", missing_ok=True)
 
 
-def test_a_drop_that_died_before_the_names_went_is_finished_by_the_next(sales: Sales) -> None:
-    sales.lake.create("orders", ROWS.schema, **KEY)
-    hudi.drop_table(sales.folder / "orders")
-    assert (sales.names(), sales.lake.exists("orders")) == (["orders"], False)
+def test_a_drop_that_died_before_the_names_went_is_finished_by_the_next(
+    sales: Sales, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = sales.lake.create("orders", ROWS.schema, **KEY, table_type="merge_on_read")
+    with monkeypatch.context() as dying:
+        dying.setattr(addresses, "remove", _dies)
+        with pytest.raises(Died):
+            sales.lake.drop("orders")
+    assert (sales.names(), sales.lake.exists("orders")) == (["orders", "orders_ro", "orders_rt"], False)
+    assert not hudi.table_exists(made.location)
     with pytest.raises(TableNotFoundError):
         sales.lake.table("orders")
+    assert sales.lake.drop_plan("orders")
     dropped = sales.lake.drop("orders")
-    assert (dropped.files, dropped.names, sales.names()) == (0, ("sales.orders",), [])
+    assert (dropped.files, len(dropped.names), sales.names()) == (0, 3, [])
     with pytest.raises(TableNotFoundError, match=r"no table sales\.orders"):
         sales.lake.drop("orders")
+
+
+def test_a_catalog_that_fails_before_the_files_went_ends_the_drop_and_the_next_one_finishes_it(
+    sales: Sales, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_arguments: object) -> None:
+        raise CatalogError("the catalog is gone")
+
+    made = sales.lake.create("orders", ROWS.schema, **KEY)
+    with monkeypatch.context() as failing:
+        failing.setattr(addresses, "mark", fails)
+        with pytest.raises(CommitStateUnknownError, match="the catalog is gone"):
+            made.drop()
+    assert (sales.names(), sales.lake.exists("orders")) == (["orders"], True)
+    dropped = sales.lake.drop("orders")
+    assert (dropped.files > 0, dropped.names, sales.names()) == (True, ("sales.orders",), [])
+
+
+@pytest.mark.parametrize("opened", [True, False], ids=["opened", "created"])
+def test_a_table_opened_by_its_name_takes_its_names_with_it(opened: bool, sales: Sales) -> None:
+    table = sales.lake.create("orders", ROWS.schema, **KEY, table_type="merge_on_read")
+    table.upsert(ROWS)
+    if opened:
+        table = sales.lake.table("orders_rt")
+    planned = table.drop.plan()
+    assert set(planned.names) == {"sales.orders", "sales.orders_ro", "sales.orders_rt"}
+    dropped = table.drop()
+    assert (set(dropped.names), dropped.files >= planned.files, sales.names()) == (set(planned.names), True, [])
+    with pytest.raises(TableNotFoundError):
+        table.drop()
+
+
+def test_a_drop_by_a_handle_leaves_the_name_to_the_table_that_has_it_now(sales: Sales, tmp_path: Path) -> None:
+    old = sales.lake.create("orders", ROWS.schema, **KEY)
+    sales.lake.drop("orders", names_only=True)
+    other = hudi.create_table(tmp_path / "other", ROWS.schema, **KEY)
+    other.upsert(ROWS)
+    mode, _, rest = sales.address.partition("://")
+    where: dict[str, Any] = {"mode": "glue"} if mode == "glue" else {"uris": f"thrift://{rest.partition('/')[0]}"}
+    other.catalog.sync(database="sales", table="orders", **where)
+    dropped = old.drop()
+    assert (dropped.location, dropped.names, sales.names()) == (old.location, (), ["orders"])
+    assert sales.lake.table("orders").count() == 2
+
+
+def test_names_stay_if_no_table_is_found_where_they_lead(sales: Sales) -> None:
+    """As with wrong storage options: then the table is there, and nobody would find it any more."""
+    table = sales.lake.create("orders", ROWS.schema, **KEY)
+    table.upsert(ROWS)
+    folder, away = sales.folder / "orders", sales.folder / "away"
+    folder.rename(away)
+    planned = sales.lake.drop_plan("orders")
+    assert (bool(planned), planned.names) == (False, ("sales.orders",))
+    assert f"at {folder}, and no table is found there" in planned.why_not
+    for missing_ok in (False, True):
+        with pytest.raises(DropRefusedError, match="no table is found there") as refused:
+            sales.lake.drop("orders", missing_ok=missing_ok)
+        assert "storage options" in refused.value.hint
+        assert "names_only=True" in refused.value.hint
+    done = CliRunner().invoke(main, ["drop", f"{sales.address}/orders", "--if-exists"])
+    assert (done.exit_code, sales.names()) == (2, ["orders"])
+    away.rename(folder)
+    assert sales.lake.table("orders").count() == 2
+
+
+def test_names_alone_are_dropped_if_that_is_asked(sales: Sales) -> None:
+    for doors in ("call", "command"):
+        table = sales.lake.create_or_open("orders", ROWS.schema, **KEY)
+        table.upsert(ROWS)
+        if doors == "call":
+            dropped = sales.lake.drop("orders", names_only=True)
+            assert (dropped.files, dropped.names) == (0, ("sales.orders",))
+        else:
+            done = CliRunner().invoke(main, ["drop", f"{sales.address}/orders", "--names-only"])
+            assert done.exit_code == 0
+            assert "sales.orders" in done.output
+        assert (sales.names(), hudi.open_table(table.location).count()) == ([], 2)
+    with pytest.raises(ConfigError, match="names_only="):
+        hudi.drop_table(sales.folder / "orders", names_only=True)
+    for words in ((str(sales.folder / "orders"),), (f"{sales.address}/orders", "--plan")):
+        assert CliRunner().invoke(main, ["drop", *words, "--names-only"]).exit_code == 2
+    assert hudi.open_table(table.location).count() == 2
+
+
+def test_a_table_made_anew_after_a_drop_that_died_is_no_dropped_one(
+    sales: Sales, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sales.lake.create("orders", ROWS.schema, **KEY)
+    with monkeypatch.context() as dying:
+        dying.setattr(addresses, "remove", _dies)
+        with pytest.raises(Died):
+            sales.lake.drop("orders")
+    table = sales.lake.create_or_open("orders", ROWS.schema, **KEY)
+    Path(table.location).rename(sales.folder / "away")
+    with pytest.raises(DropRefusedError):
+        sales.lake.drop("orders")
+    assert sales.names() == ["orders"]
+
+
+class Died(BaseException):
+    """The process is gone."""
+
+
+def _dies(*_arguments: object, **_named: object) -> None:
+    raise Died
 
 
 def test_a_creation_that_died_before_the_catalog_knew_it_is_continued(sales: Sales) -> None:
