@@ -160,7 +160,7 @@ def _rows(table: Any, sources: _Sources) -> object:
 def _as_rows(given: Any, table: Any) -> pa.Table:
     """Return data that was given for a name. The rows of a PySpark DataFrame come to this process."""
     name = ".".join(parts_of(table))
-    if spark_of(given) is not None and not hasattr(given, "__arrow_c_stream__"):
+    if spark_of(given) is not None:
         if not hasattr(given, "toArrow"):
             raise InvalidOptionError(
                 f"{name!r}{place_of(table)} is a DataFrame of a release of PySpark that gives no Arrow rows, and queries run in this process",
