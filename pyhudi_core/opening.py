@@ -361,6 +361,7 @@ def checked_config(
     if rules:
         rules = row_rules.in_spelling_of(rules, logical)
         row_rules.refuse_unfit(rules, logical)
+        row_rules.refuse_expiry(rules, partitions, storage.location)
     config = new_table_config(
         chosen,
         keys,

@@ -163,6 +163,7 @@ class TableServices(NamesInstead):
         default: Mapping[str, object] | None = None,
         generated: Mapping[str, str | None] | None = None,
         comment: str | Mapping[str, str | None] | None = None,
+        partitions_expire: int | None = None,
     ) -> Commit:
         """Change columns and rules in one commit; no file is rewritten. After a change of columns, Hudi reads the table with
         ``hoodie.schema.on.read.enable=true``.
@@ -170,12 +171,15 @@ class TableServices(NamesInstead):
         ``drop``, ``rename`` and ``retype`` name columns as they are now, ``add`` and ``order`` as they are afterwards; columns that ``order``
         does not name follow. Nested columns have dotted paths. The arguments of rules are those of `TableRules`: a default, generated column or
         comment of None is dropped, and ``nullable`` takes NOT NULL back. ``comment`` is a text for the table, or texts for columns.
+        ``partitions_expire`` is a number of days; 0 takes it back.
 
         Raises `SchemaMismatchError` for columns of key, ordering and partition, for types that lose values, and for a rule that does not fit, and
         `DataError` if a row of the table is against a new rule; then nothing was written.
         """
         with self._opened.verb() as context:
-            rules = table_rules.RuleChanges.of(add_check, drop_check, not_null, nullable, default, generated, comment)
+            rules = table_rules.RuleChanges.of(
+                add_check, drop_check, not_null, nullable, default, generated, comment, partitions_expire
+            )
             changes = alteration.ColumnChanges.of(add, drop, rename, retype, order, rules)
             asked = validators.Validators.of(pre_commit)
             extra, after = extra_metadata or {}, after_commit.following(context)
@@ -187,7 +191,7 @@ class TableServices(NamesInstead):
 
     @property
     def rules(self) -> TableRules:
-        """The rules that the table keeps: checks, columns without nulls, defaults, generated columns, comments."""
+        """The rules that the table keeps: checks, columns without nulls, defaults, generated columns, comments, expiry."""
         return self._opened.context().config.rules
 
     def disk_usage(self) -> DiskUsage:

@@ -125,7 +125,13 @@ _IF_ABSENT = {"record key": "generated", "partition by": "not partitioned", "row
 def _rules(rules: TableRules) -> dict[str, Any]:
     """Return what the table keeps; nothing for a table without rules. ``pyhudi schema`` has the rules of single columns."""
     checks = [f"{name}: {text}" for name, text in rules.checks.items()]
-    found = {"comment": rules.comment, "checks": checks, "not null": list(rules.not_null)}
+    expire = f"after {rules.partitions_expire} days" if rules.partitions_expire else ""
+    found = {
+        "comment": rules.comment,
+        "checks": checks,
+        "not null": list(rules.not_null),
+        "partitions expire": expire,
+    }
     return {name: value for name, value in found.items() if value}
 
 

@@ -17,6 +17,7 @@ from pyhudi_core.conflicts.conflict import (
     Strategy,
     Touched,
     find_conflict,
+    is_log,
     mixed_indexes,
     not_compared,
     older_than_log_compaction,
@@ -341,6 +342,33 @@ def refuse_changed_reads(
     conflict = changed_read(reads, since(context, start, found, own))
     if conflict is not None:
         raise conflict_error(context, conflict, own)
+
+
+def refuse_lost_rows(
+    context: TableContext, read: Timeline, begun: Timeline, own: str, inserted: frozenset[str]
+) -> None:
+    """Raise `CommitConflictError` if a row may have been deleted after it was read and before the write began: written now, it would come back.
+
+    Such a row is a new one for the write, so only partitions that new rows come into count. What is deleted later is seen by its file group.
+
+    Args:
+        read: the timeline at which rows were read.
+        begun: the timeline from which the write was planned.
+        inserted: the partitions that the write brings new rows into.
+    """
+    same = {i.group for i in read.commits} == {i.group for i in begun.commits}
+    if same or not inserted or not context.protections.conflict_check:
+        return
+    for instant, commit in since(context, read, begun, own).completed:
+        places = () if commit.operation in SERVICE_OPERATIONS else tuple(sorted(_lost(commit) & inserted))
+        if places:
+            raise conflict_error(context, Conflict(ConflictKind.READ_SET, instant, (), places), own)
+
+
+def _lost(commit: CommitMetadata) -> set[str]:
+    """Return the partitions in which a commit may have deleted rows. Logs do not always say it."""
+    found = {stat.partition for stat in commit.stats if stat.deletes or is_log(stat.path)}
+    return found | {partition for partition, ids in commit.replaced.items() if ids}
 
 
 def changed_read(reads: Sequence[Read], concurrent: Concurrent) -> Conflict | None:

@@ -1,8 +1,8 @@
-"""The rules that a table keeps: checks, columns without nulls, defaults, generated columns, and comments.
+"""The rules that a table keeps: checks, columns without nulls, defaults, generated columns, comments, and when partitions expire.
 
 They are properties of the table whose keys begin with `PREFIX`. Hudi has no place for the first four: its writers keep such properties, and
 ignore them. Comments are also the ``doc`` of columns in the schema of each commit, where Hudi and Spark look for them. ``write/row_rules.py``
-enforces the rules.
+enforces the rules for rows, and ``services/expiry`` deletes partitions.
 
 Invariant: an expression is SQL text, and means the same for every writer. So it is never a Python object, and its times are in UTC.
 """
@@ -23,6 +23,7 @@ from pyhudi_core.naming import set_module
 PREFIX = "pyhudi.rules."
 _CHECK, _DEFAULT, _GENERATED = f"{PREFIX}check.", f"{PREFIX}default.", f"{PREFIX}generated."
 COMMENT, _COMMENTS, _NOT_NULL = f"{PREFIX}comment", f"{PREFIX}comment.", f"{PREFIX}not_null."
+_EXPIRE = f"{PREFIX}partitions_expire"
 _LIMIT = 10_000
 """Characters of an expression or a comment."""
 
@@ -67,6 +68,13 @@ def _sql(name: str, value: object) -> str:
     return _text(f"The default of {name}", value)
 
 
+def _days(given: object) -> int:
+    if isinstance(given, int) and not isinstance(given, bool) and given >= 0:
+        return given
+    hint = "Partitions expire so many days after the last write to them; 0: never."
+    raise InvalidOptionError(f"partitions_expire takes a number of days, not {given!r:.80}", hint=hint)
+
+
 def _columns(given: object, name: str = "not_null") -> tuple[str, ...]:
     listed = (given,) if isinstance(given, str) else given
     if isinstance(listed, Sequence) and all(isinstance(each, str) and each for each in listed):
@@ -87,6 +95,7 @@ class TableRules:
         generated: SQL by column. Data may lack the column; values that it has must be those of the expression.
         comment: what the table is.
         comments: what the columns are.
+        partitions_expire: days after which the service ``expiry`` and upkeep delete a partition; 0: never.
     """
 
     checks: Mapping[str, str] = field(default_factory=dict)
@@ -95,6 +104,7 @@ class TableRules:
     generated: Mapping[str, str] = field(default_factory=dict)
     comment: str = ""
     comments: Mapping[str, str] = field(default_factory=dict)
+    partitions_expire: int = 0
 
     def __post_init__(self) -> None:
         for name in ("checks", "generated", "comments"):
@@ -104,6 +114,7 @@ class TableRules:
         )
         object.__setattr__(self, "not_null", _columns(self.not_null))
         _text("comment", self.comment, empty=True)
+        _days(self.partitions_expire)
 
     def __bool__(self) -> bool:
         return any(getattr(self, item.name) for item in fields(self))
@@ -113,8 +124,8 @@ class TableRules:
 
     @property
     def enforced(self) -> TableRules:
-        """The rules without comments: what a write has to keep."""
-        return replace(self, comment="", comments={})
+        """The rules for rows: what a write has to keep."""
+        return replace(self, comment="", comments={}, partitions_expire=0)
 
     @property
     def refusing(self) -> bool:
@@ -143,6 +154,7 @@ class TableRules:
             named(_GENERATED),
             mine.get(COMMENT, ""),
             named(_COMMENTS),
+            int(days) if (days := mine.get(_EXPIRE, "")).isdecimal() else 0,
         )
 
     def to_properties(self) -> dict[str, str]:
@@ -155,7 +167,8 @@ class TableRules:
             (_COMMENTS, self.comments),
         )
         found = {f"{prefix}{name}": str(value) for prefix, values in named for name, value in values.items()}
-        return {**found, **({COMMENT: self.comment} if self.comment else {})}
+        days = {_EXPIRE: str(self.partitions_expire)} if self.partitions_expire else {}
+        return {**found, **({COMMENT: self.comment} if self.comment else {}), **days}
 
     def changes_from(self, before: TableRules) -> tuple[tuple[str, str | None], ...]:
         """Return the changes of properties that make these rules of others."""
@@ -209,6 +222,7 @@ class RuleChanges:
         drop_checks: names of checks.
         nullable: columns that are NOT NULL no more.
         drop: columns without their default, comment or generated value from now on, by the name of the field.
+        partitions_expire: after so many days from now on; None: as before.
     """
 
     add: TableRules = NO_RULES
@@ -216,6 +230,7 @@ class RuleChanges:
     nullable: tuple[str, ...] = ()
     drop: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     drop_comment: bool = False
+    partitions_expire: int | None = None
 
     @classmethod
     def of(
@@ -227,6 +242,7 @@ class RuleChanges:
         default: Mapping[str, object] | None = None,
         generated: Mapping[str, str | None] | None = None,
         comment: str | Mapping[str, str | None] | None = None,
+        partitions_expire: int | None = None,
     ) -> RuleChanges:
         """Return the arguments of `table.alter`, checked."""
         comments = {} if comment is None or isinstance(comment, str) else _mapping("comment", comment)
@@ -243,10 +259,14 @@ class RuleChanges:
         text = comment if isinstance(comment, str) else ""
         add = TableRules(add_check or {}, not_null, comment=text, **kept)
         names = _columns(drop_check, "drop_check"), _columns(nullable, "nullable")
-        return cls(add, *names, {name: keys for name, keys in drop.items() if keys}, comment == "")
+        dropped = {name: keys for name, keys in drop.items() if keys}
+        return cls(
+            add, *names, dropped, comment == "", None if partitions_expire is None else _days(partitions_expire)
+        )
 
     def __bool__(self) -> bool:
-        return bool(self.add or self.drop_checks or self.nullable or self.drop or self.drop_comment)
+        given = self.add or self.drop_checks or self.nullable or self.drop or self.drop_comment
+        return bool(given) or self.partitions_expire is not None
 
     def applied(self, before: TableRules) -> TableRules:
         """Return the rules after the change. Raises `InvalidOptionError` for a check that is there already, or one to drop that is not."""
@@ -269,4 +289,5 @@ class RuleChanges:
             found[name] = {**kept, **getattr(self.add, name)}
         not_null = dict.fromkeys(name for name in (*before.not_null, *self.add.not_null) if name not in self.nullable)
         comment = self.add.comment or ("" if self.drop_comment else before.comment)
-        return TableRules(not_null=tuple(not_null), comment=comment, **found)
+        days = before.partitions_expire if self.partitions_expire is None else self.partitions_expire
+        return TableRules(not_null=tuple(not_null), comment=comment, partitions_expire=days, **found)

@@ -23,7 +23,7 @@ from sqlglot import ErrorLevel
 from sqlglot.errors import SqlglotError
 
 from pyhudi_core.engine.local import as_table
-from pyhudi_core.errors import HudiError, InvalidOptionError, PredicateError, needing
+from pyhudi_core.errors import ConfigError, HudiError, InvalidOptionError, PredicateError, needing
 from pyhudi_core.model.meta_fields import META_FIELDS
 from pyhudi_core.predicates import Predicate
 from pyhudi_core.predicates.sql import SqlPart
@@ -34,6 +34,7 @@ from pyhudi_core.statements.reads import changes_of, timeline_of
 from pyhudi_core.statements.spark_functions import as_spark_computes
 from pyhudi_core.statements.text import not_understood, place_of
 from pyhudi_core.table import HudiTable
+from pyhudi_core.write.meeting import spark_of
 
 _SETTINGS = (
     ("error_on_division_by_zero", "false"),  # of new releases; `ieee_floating_point_ops` of older ones
@@ -151,9 +152,28 @@ def _rows(table: Any, sources: _Sources) -> object:
     if not isinstance(found, HudiTable):
         if version is not None:
             raise not_understood(f"{'.'.join(parts_of(table))!r} is data in this process, which has no earlier states")
-        return found.to_dataset() if isinstance(found, Scan) else as_table(found)
+        return found.to_dataset() if isinstance(found, Scan) else _as_rows(found, table)
     as_of = None if version is None else point_of(version)
     return found.scan(where=_where(table, found.schema), as_of=as_of, meta=sources.meta).to_dataset()
+
+
+def _as_rows(given: Any, table: Any) -> pa.Table:
+    """Return data that was given for a name. The rows of a PySpark DataFrame come to this process."""
+    name = ".".join(parts_of(table))
+    if spark_of(given) is not None:
+        if not hasattr(given, "toArrow"):
+            raise InvalidOptionError(
+                f"{name!r}{place_of(table)} is a DataFrame of a release of PySpark that gives no Arrow rows, and queries run in this process",
+                hint=f"Give tables={{{name!r}: frame.toPandas()}}; as the source of MERGE INTO a DataFrame is taken as it is, if no query is around it.",
+            )
+        given = given.toArrow()
+    try:
+        return as_table(given)
+    except ConfigError as error:
+        raise InvalidOptionError(
+            f"tables= gives {name!r}{place_of(table)} something that is neither a table nor rows: {type(given).__module__}.{type(given).__qualname__}",
+            hint="Give a table of Hudi, its location, or rows: a pyarrow Table, a DataFrame of pandas, polars or PySpark. Nothing was changed.",
+        ) from error
 
 
 def _called(table: Any, sources: _Sources) -> object:

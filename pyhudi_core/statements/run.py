@@ -53,8 +53,9 @@ def sql(
 
     Args:
         statement: the text, as for Spark: texts in single quotes, names with special letters in backquotes.
-        tables: what the names in the statement mean: a table of Hudi, its location, or data with ``__arrow_c_stream__``. A table that is not here is
-            named by its path, as in hudi.`/lake/orders`. Or a `Lake`: its tables by their names, with dots for slashes (``sales.orders``).
+        tables: what the names in the statement mean: a table of Hudi, its location, or data with ``__arrow_c_stream__``. The rows of a PySpark
+            DataFrame come to this process, but for the source of a MERGE without a query around it. A table that is not here is named by its path,
+            as in hudi.`/lake/orders`. Or a `Lake`: its tables by their names, with dots for slashes (``sales.orders``).
         options: for tables that are named by a location, as in `open_table` and `create_table`; and ``hoodie.spark.sql.insert.into.operation``:
             ``insert`` (a key that is there is an error), ``upsert`` or ``bulk_insert``.
         storage_options: of these locations.

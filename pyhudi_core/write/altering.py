@@ -76,6 +76,7 @@ def new_columns(context: TableContext, changes: ColumnChanges, snapshot: Snapsho
         replaced = _replaces_statistics(context.config, snapshot, changes)
         before = context.config.rules
         rules = _rules_after(before, changes, snapshot.schema, found.schema)
+        row_rules.refuse_expiry(rules, context.config.partition_fields, context.table)
         demands = rules.refusing and rules.enforced != before.enforced
         indexed = _indexed(context, changes)
         case = replace(case, after=found.schema, indexed=indexed, statistics=replaced, demands=demands)

@@ -207,6 +207,8 @@ class CommitCheck:
             refuse_unmet(attempt.requirements, self._state(start, found), own)
         if basis is not None and context.options.conflict.isolation == "serializable":
             refuse_changed_reads(context, start, found, own, basis.reads)
+        if basis is not None:
+            concurrent.refuse_lost_rows(context, start, transaction.start, own, attempt.touched.inserted)
         schema = attempt.schema if attempt.touched.operation.is_writer else None  # a service stores no other one
         concurrent.refuse_conflicts(context, start, found, own, attempt.touched, schema, same_keys, looked)
 

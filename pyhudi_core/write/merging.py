@@ -152,13 +152,9 @@ class Merge(OfTable):
         values: Mapping[str, object] | None = None,
         exclude: Sequence[str] = (),
     ) -> Merge:
-        if values is not None and (not isinstance(values, Mapping) or not values):
+        if values is not None and not values:
             hint = 'Write {"price": "source.price"}.'
-            raise InvalidOptionError("A clause takes the new values as a dict from columns to expressions", hint=hint)
-        if isinstance(exclude, str):
-            raise InvalidOptionError(
-                f"exclude={exclude!r} is not a list of columns", hint=f"Write exclude=[{exclude!r}]."
-            )
+            raise InvalidOptionError("A clause that sets no column would do nothing", hint=hint)
         if any(clause.when == when and clause.where is None for clause in self.clauses):
             words = when.replace("_", " ")
             hint = "Give the clause without where= last."

@@ -140,6 +140,16 @@ def in_spelling_of(rules: TableRules, schema: pa.Schema) -> TableRules:
     return replace(rules, not_null=tuple(dict.fromkeys(map(known, rules.not_null))), **named)
 
 
+def refuse_expiry(rules: TableRules, partition_fields: Sequence[str], table: str) -> None:
+    """Raise `InvalidOptionError` if partitions expire in a table that has none."""
+    if rules.partitions_expire and not partition_fields:
+        raise InvalidOptionError(
+            f"partitions_expire={rules.partitions_expire}, but the table has no partitions",
+            table=table,
+            hint='Give partition_by= to create_table, or delete old rows by table.delete(where="..."). Nothing was changed.',
+        )
+
+
 def refuse_generated(columns: Iterable[str], rules: TableRules, table: str | None = None) -> None:
     """Raise `InvalidOptionError` if a column that the table generates is among those that a verb sets."""
     generated = {name.lower() for name in rules.generated}

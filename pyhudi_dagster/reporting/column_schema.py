@@ -60,4 +60,6 @@ def _columns(
             )
         )
     checks = [f"{name}: CHECK ({text})" for name, text in rules.checks.items()]
+    if rules.partitions_expire:
+        checks.append(f"partitions expire after {rules.partitions_expire} days")
     return dg.TableSchema(columns=columns, constraints=dg.TableConstraints(other=checks) if checks else None)

@@ -306,6 +306,7 @@ WRITES: dict[str, Operation] = {
     ),
     "insert_overwrite": lambda world: world.table().insert_overwrite(orders((7, "b", 7.0))),
     "insert_overwrite_table": lambda world: world.table().insert_overwrite_table(orders((8, "q", 8.0))),
+    "truncate": lambda world: world.table().truncate(),
     "delete_partitions": lambda world: world.table().delete_partitions(["day=b"]),
 }
 """The operations that commit."""

@@ -1,4 +1,4 @@
-"""`delete(where=...)`, `update(..., where=...)` and `merge` concurrent with another write, in every order of their steps: the result is that of one after the other.
+"""`delete(where=...)`, `update`, `merge`, `replace` and `truncate` concurrent with another write, in every order of their steps: the result is that of one after the other.
 
 All first read the matching rows, then write. In between another writer can change which rows match: in the file groups that
 are rewritten, in other file groups, and in partitions that it has not read.
@@ -67,6 +67,27 @@ def merge_cheap() -> Verb:
     )
 
 
+def replace_cheap() -> Verb:
+    """One row comes in the place of all that are cheap."""
+    return Verb(
+        lambda table: table.replace(orders((9, "a", 9.0)), where=f"price < {LIMIT}"),
+        lambda found: {**{key: price for key, price in found.items() if price >= LIMIT}, (9, "a"): 9.0},
+    )
+
+
+def truncate() -> Verb:
+    return Verb(lambda table: table.truncate(), lambda found: {})
+
+
+VERBS = {
+    "delete": delete_cheap(),
+    "update": raise_cheap(),
+    "merge": merge_cheap(),
+    "replace": replace_cheap(),
+    "truncate": truncate(),
+}
+
+
 @cache
 def setup() -> TableSetup:
     """A world whose storage already has the base table."""
@@ -125,7 +146,7 @@ QUICK = {name: OTHERS[name] for name in ("one comes to match, one does no more",
 @pytest.mark.one_in(3)
 @pytest.mark.row("K5")
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
-@pytest.mark.parametrize("verb", [delete_cheap(), raise_cheap(), merge_cheap()], ids=["delete", "update", "merge"])
+@pytest.mark.parametrize("verb", VERBS.values(), ids=VERBS)
 def test_a_verb_with_a_condition_beside_another_write_is_as_if_one_came_after_the_other(
     verb: Verb, other: Verb
 ) -> None:
@@ -199,4 +220,53 @@ def test_a_delete_whose_rows_keep_changing_gives_up_with_nothing_deleted() -> No
     with pytest.raises(CommitConflictError):
         beside(world, orders((1, "a", 1.0)), always=True, retries=2).delete(where=f"price < {LIMIT}")
     assert rows_of(world.table()) == ((1, "a", 1.0), (2, "a", 20.0), (3, "b", 30.0))
+    assert not world.table().timeline.pending.instants
+
+
+GONE = {
+    "all rows": truncate(),
+    "the rows of all partitions": Verb(
+        lambda table: table.insert_overwrite_table(orders((8, "q", 80.0))), lambda found: {(8, "q"): 80.0}
+    ),
+    "the partition": Verb(
+        lambda table: table.delete_partitions(["day=a"]),
+        lambda found: {key: price for key, price in found.items() if key[1] != "a"},
+    ),
+    "the rows of the partition": insert_overwrite((7, "a", 70.0)),
+    "the row": delete((1, "a", 0.0)),
+}
+ALONE = {"hoodie.parquet.small.file.limit": 0}
+"""New rows get files of their own, so no file group says that two writes are about one row."""
+
+
+@pytest.mark.row("K5")
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize("gone", GONE.values(), ids=GONE)
+@pytest.mark.parametrize("verb", [raise_cheap(), merge_cheap()], ids=["update", "merge"])
+def test_a_row_that_is_deleted_when_a_verb_has_read_it_and_not_begun_to_write_does_not_come_back(
+    verb: Verb, gone: Verb, kind: str
+) -> None:
+    options = {**FULL, **ALONE, "hoodie.table.type": kind, "hoodie.compact.inline.max.delta.commits": 1}
+    world = world_with_rows(*BASE, setup=TableSetup(options=options))
+    began: list[str] = []
+
+    class Overtaken(WrappedStorage):
+        def __getattr__(self, name: str) -> Any:
+            real = getattr(world.storage, name)
+            if name != "put_if_absent":
+                return real
+
+            def put(path: str, body: bytes) -> object:
+                if "/.heartbeat/" in path and not began:
+                    began.append(path)
+                    gone.call(world.table())
+                return real(path, body)
+
+            return put
+
+    storage: Any = Overtaken()
+    verb.call(HudiTable(world.home(storage)))
+    after = verb.effect(gone.effect({(key, day): price for key, day, price in BASE}))
+    assert began
+    assert rows_of(world.table()) == tuple(sorted((key, day, price) for (key, day), price in after.items()))
     assert not world.table().timeline.pending.instants

@@ -14,7 +14,7 @@ from reliability.crash_scenarios import scenarios, setup_for
 from reliability.real_table import TableSetup, TableWorld, is_shared, table_world, world_with_rows
 from reliability.test_conflicts_interleaved import FULL, Verb, budget, delete, insert, upsert
 from reliability.test_crashes import KEPT, figures, leaks_of, summary
-from reliability.test_deletes_by_condition import BASE, actor, both_done, delete_cheap
+from reliability.test_deletes_by_condition import BASE, actor, both_done, delete_cheap, merge_cheap, raise_cheap, replace_cheap
 
 from pyhudi_core.testing import Bounds, History, Profile, SimOptions, explore, explore_randomly
 from pyhudi_core.testing.crash_cases import CrashPlan
@@ -22,10 +22,10 @@ from pyhudi_core.testing.crashes import crash_everywhere
 
 MERGE_ON_READ = {"hoodie.table.type": "MERGE_ON_READ", "hoodie.compact.inline.max.delta.commits": 1}
 """Compactions are not run by commits. Archival keeps no more commits than their trigger counts."""
-QUICK = ("upsert_existing", "upsert_partial", "delete_keys", "repair", "archival")
+QUICK = ("upsert_existing", "upsert_partial", "delete_keys", "merge", "repair", "archival")
 ALL = (
-    "insert", "bulk_insert", "upsert_existing", "upsert_new", "upsert_partial", "moved_key", "delete_keys", "delete_where", "insert_overwrite", "insert_overwrite_table",
-    "delete_partitions", "nothing_to_change", "repair", "resume_rollback_requested", "resume_rollback_inflight", "rollback", "left_handle", "lost_race",
+    "insert", "bulk_insert", "upsert_existing", "upsert_new", "upsert_partial", "moved_key", "delete_keys", "delete_where", "update_where", "replace_where",
+    "merge", "insert_overwrite", "insert_overwrite_table", "truncate", "delete_partitions", "nothing_to_change", "repair", "resume_rollback_requested", "resume_rollback_inflight", "rollback", "left_handle", "lost_race",
     "lost_races", "disjoint_race", "roll_forward", "first_commit", "yields_early", "upsert_new_with_metadata_table", "delete_keys_with_metadata_table",
     "metadata_table_made", "archival", "archival_again", "archival_taken_over", "archival_by_a_write",
 )  # fmt: skip
@@ -37,6 +37,9 @@ PAIRS: dict[str, tuple[Verb, Verb]] = {
     "a new key twice": (upsert((7, "a", 7.0)), upsert((7, "a", 8.0))),
     "a delete by condition and an update": (delete_cheap(), upsert((2, "a", 1.0))),
     "an insert and a delete elsewhere": (insert((8, "b", 8.0)), delete((1, "a", 0.0))),
+    "an update by condition and an update": (raise_cheap(), upsert((2, "a", 1.0))),
+    "a merge and an update": (merge_cheap(), upsert((2, "a", 1.0))),
+    "a replace and an update": (replace_cheap(), upsert((2, "a", 1.0))),
 }
 
 

@@ -130,3 +130,20 @@ def test_what_a_merge_on_spark_refuses_leaves_the_table_as_it_was(location: str,
 
 def found_of(rows: pa.Table) -> str:
     return str(rows.sort_by([("id", "ascending"), ("v", "ascending")]).to_pylist())
+
+
+def test_statements_take_a_dataframe(location: str, spark: SparkSession, way: str) -> None:
+    """A MERGE meets it on Spark; a query reads its rows in this process."""
+    tables = [hudi.create_table(f"{location}-{number}", SCHEMA, record_key="id") for number in range(2)]
+    rows, more = rows_of(1, range(40)), rows_of(2, range(20, 60))
+    for table, first, second in zip(tables, (rows, frame_of(spark, rows)), (more, frame_of(spark, more)), strict=True):
+        given = {"t": table, "first": first, "second": second}
+        hudi.sql("INSERT INTO t SELECT * FROM first WHERE id < 30", given)
+        hudi.sql(
+            "MERGE INTO t USING second AS s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT *",
+            given,
+        )
+        hudi.sql("MERGE INTO t USING (SELECT id FROM first WHERE id > 25) AS s ON t.id = s.id WHEN MATCHED THEN DELETE", given)
+    assert found(tables[0]) == found(tables[1])
+    counted = hudi.sql("SELECT count(*) AS n FROM second", {"second": frame_of(spark, more)})
+    assert counted.to_pylist() == [{"n": len(more)}]

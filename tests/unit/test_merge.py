@@ -247,6 +247,12 @@ BAD: dict[str, tuple[Callable[[hudi.HudiTable], Any], type[HudiError], str]] = {
         "int64",
     ),
     "values as a list": (lambda t: t.merge(SOURCE, "id").when_matched_update(["v"]), InvalidOptionError, "a mapping"),  # type: ignore[arg-type]
+    "no values": (lambda t: t.merge(SOURCE, "id").when_matched_update({}), InvalidOptionError, "sets no column"),
+    "columns to leave out as a text": (
+        lambda t: t.merge(SOURCE, "id").when_matched_update_all(exclude="v"),
+        InvalidOptionError,
+        "a list",
+    ),
     "a subquery": (
         lambda t: t.merge(SOURCE, "id").when_matched_delete("source.v > (SELECT 1)"),
         PredicateError,

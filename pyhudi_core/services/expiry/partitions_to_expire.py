@@ -102,8 +102,12 @@ def plan_expiry(context: TableContext, timeline: Timeline) -> ExpiryPlan:
     options = context.options.upkeep
     if not context.config.partition_fields:
         return ExpiryPlan(why_not="the table has no partitions")
-    if options.ttl_days < 1:
-        why_not = f"hoodie.partition.ttl.strategy.days.retain is {options.ttl_days}, and so none ever does; from 1 on it is a number of days"
+    days = options.ttl_days if options.ttl_days >= 0 else context.config.rules.partitions_expire
+    if days < 1:
+        why_not = (
+            f"hoodie.partition.ttl.strategy.days.retain is {options.ttl_days}, and so none ever does; from 1 on it is a number of days, and "
+            "table.alter(partitions_expire=...) stores one in the table"
+        )
         return ExpiryPlan(why_not=why_not)
     if pending_restores(timeline):
         return ExpiryPlan(why_not="a restore is pending, so the content of the table is not known")
@@ -112,14 +116,14 @@ def plan_expiry(context: TableContext, timeline: Timeline) -> ExpiryPlan:
         pieces.setdefault(piece.partition, []).append(piece)
     selected = {path for path in map(str.strip, (options.ttl_partitions or "").split(",")) if path}
     asked = {path: tuple(found) for path, found in sorted(pieces.items()) if not selected or path in selected}
-    expired = _is_expired(context.now(), options.ttl_days)
+    expired = _is_expired(context.now(), days)
     since = {path: _last_write(found) for path, found in asked.items()}
     if options.ttl_strategy == "KEEP_BY_CREATION_TIME":
         since = _created(context, timeline, since, expired)
     due = [ExpiredPartition(path, since[path], asked[path]) for path in asked if expired(since[path])]
     chosen = tuple(sorted(due, key=lambda item: (item.since, item.path))[: options.ttl_max_partitions])
     left = f"{len(due) - len(chosen):,} more have expired, and a run deletes at most {options.ttl_max_partitions:,}"
-    why_not = left if len(due) > len(chosen) else "" if due else f"none is older than {options.ttl_days} days"
+    why_not = left if len(due) > len(chosen) else "" if due else f"none is older than {days} days"
     rows = rows_of_slices(context, [piece for item in chosen for piece in item.slices])
     return ExpiryPlan(chosen, rows, why_not)
 

@@ -1,13 +1,15 @@
-"""Casts that may change a number: Python's own numbers say what is right, over many random values."""
+"""Casts that may change a number: Python's own numbers say what is right, over many random values. And what a refused cast says to write."""
 
 import math
 import random
+import re
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 
 import pyarrow as pa
 import pytest
 
+from pyhudi_core.errors import PredicateError
 from pyhudi_core.predicates import ColumnStats, Predicate
 from pyhudi_core.predicates.arrow import evaluated, value_of
 from pyhudi_core.predicates.binding import bind_value
@@ -82,3 +84,48 @@ def test_no_file_is_left_out_by_bounds_that_a_cast_changes(where: str, low: str,
     found = Predicate.of(where, pa.schema([("x", pa.decimal128(20, 6))]))
     assert found is not None
     assert found.could_match({"x": ColumnStats(Decimal(low), Decimal(high), 0, 3)})
+
+
+OTHERS = pa.schema(
+    [
+        ("flag", pa.bool_()),
+        ("whole", pa.int64()),
+        ("number", pa.float32()),
+        ("exact", pa.decimal128(18, 8)),
+        ("text", pa.string()),
+        ("day", pa.date32()),
+        ("moment", pa.timestamp("us", "UTC")),
+        ("local", pa.timestamp("us")),
+        ("parts", pa.struct([("name", pa.int64())])),
+    ]
+)
+REFUSED: dict[str, tuple[str, ...]] = {
+    "CAST(flag AS FLOAT)": ("CAST(CAST(x AS INT) AS FLOAT)",),
+    "CAST(flag AS DOUBLE)": ("CAST(CAST(x AS INT) AS DOUBLE)",),
+    "CAST(flag AS DECIMAL(5, 1))": ("CAST(CAST(x AS INT) AS DECIMAL(10, 2))",),
+    "CAST(number AS BOOLEAN)": ("x <> 0",),
+    "CAST(exact AS BOOLEAN)": ("x <> 0",),
+    "CAST(number AS DECIMAL(38, 18))": ("decimal(24, 9)",),
+    "CAST(number AS STRING)": ("CAST(CAST(x AS DECIMAL(17, 2)) AS STRING)",),
+    "CAST(exact AS STRING)": ("CAST(CAST(x AS DECIMAL(18, 6)) AS STRING)",),
+    "CAST(whole AS DATE)": ("date_add(DATE '1970-01-01', x)",),
+    "CAST(number AS TIMESTAMP)": ("CAST(CAST(x AS BIGINT) AS TIMESTAMP)",),
+    "CAST(exact AS TIMESTAMP_NTZ)": ("CAST(CAST(x AS BIGINT) AS TIMESTAMP)",),
+    "CAST(text AS TIMESTAMP)": ("CAST(x AS DATE)", "TIMESTAMP '2026-01-31 12:00:00'"),
+    "CAST(day AS BIGINT)": ("datediff(x, DATE '1970-01-01')",),
+    "CAST(moment AS STRING)": ("CAST(CAST(x AS DATE) AS STRING)", "hour(x)", "minute(x)", "second(x)"),
+    "CAST(local AS BIGINT)": ("year(x)", "dayofyear(x)", "hour(x)"),
+    "CAST(whole AS BINARY)": ("X'0AFF'",),
+    "CAST(parts AS STRING)": ("x.name",),
+}
+
+
+@pytest.mark.parametrize("cast", REFUSED)
+def test_what_a_refused_cast_says_to_write_is_accepted(cast: str) -> None:
+    with pytest.raises(PredicateError) as refused:
+        Predicate.of(f"{cast} IS NULL", OTHERS)
+    column = cast.removeprefix("CAST(").partition(" ")[0]
+    for way in REFUSED[cast]:
+        assert way in refused.value.hint
+        written = f"CAST(x AS {way})" if way.startswith("decimal(") else way
+        Predicate.of("(" + re.sub(r"\bx\b", column, written) + ") IS NULL", OTHERS)

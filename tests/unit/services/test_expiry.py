@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from reliability.real_table import TableSetup, TableWorld, orders, rows_of, table_world
@@ -13,8 +14,9 @@ from reliability.test_conflicts_interleaved import FULL, budget
 from support.tables import make
 from support.tables import orders as rows_on_disk
 
+import pyhudi_core as hudi
 from pyhudi_core.cli.main import main
-from pyhudi_core.errors import CommitAbortedError
+from pyhudi_core.errors import CommitAbortedError, InvalidOptionError
 from pyhudi_core.table import HudiTable
 from pyhudi_core.testing import Bounds, History, SimOptions
 
@@ -109,6 +111,42 @@ def test_commits_delete_what_has_expired_if_the_option_says_so() -> None:
     world = world_of()
     opened(world, hoodie__partition__ttl__inline="true").upsert(orders((5, "c", 5.0)))
     assert rows_of(world.table()) == ((2, "b", 2.5), (5, "c", 5.0))
+
+
+@pytest.mark.row("N12")
+def test_a_table_keeps_when_its_partitions_expire_for_processes_without_the_option() -> None:
+    world = world_of()
+    world.table().alter(partitions_expire=20)
+    assert "none is older than 20 days" in world.table().expiry.plan().why_not
+    world.table().alter(partitions_expire=10)
+    assert world.table().rules.partitions_expire == 10
+    assert world.table().expiry.plan().paths == ("day=a",)
+    assert not opened(world, **NEVER).expiry.plan(), "an option goes before the rule"
+    world.setup = replace(world.setup, options=dict(FULL))
+    world.table().alter(comment="orders")
+    assert world.table().expiry.run().rows == 1
+    world.table().alter(partitions_expire=0)
+    assert world.table().rules == hudi.TableRules(comment="orders")
+
+
+def test_when_partitions_expire_is_a_number_of_days_of_a_table_with_partitions(location: str) -> None:
+    schema = pa.schema([("id", pa.int64()), ("day", pa.string())])
+    rules = hudi.TableRules(partitions_expire=7)
+    table = hudi.create_table(f"{location}/days", schema, "id", "day", rules=rules)
+    assert hudi.open_table(table.location).rules == rules
+    assert hudi.create_table(table.location, schema, "id", "day", rules=rules, exist_ok=True).rules == rules
+    plain = hudi.create_table(f"{location}/plain", schema, "id")
+    for refused in (
+        lambda: plain.alter(partitions_expire=7),
+        lambda: hudi.create_table(f"{location}/new", schema, "id", rules=rules),
+    ):
+        with pytest.raises(InvalidOptionError, match="the table has no partitions"):
+            refused()
+    for wrong in (-1, "week", True):
+        with pytest.raises(InvalidOptionError, match="a number of days"):
+            table.alter(partitions_expire=wrong)  # type: ignore[arg-type]
+    shown = CliRunner().invoke(main, ["show", table.location])
+    assert "after 7 days" in shown.output
 
 
 def test_tables_in_which_nothing_can_expire_say_why() -> None:
