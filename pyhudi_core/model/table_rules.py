@@ -260,9 +260,7 @@ class RuleChanges:
         add = TableRules(add_check or {}, not_null, comment=text, **kept)
         names = _columns(drop_check, "drop_check"), _columns(nullable, "nullable")
         dropped = {name: keys for name, keys in drop.items() if keys}
-        return cls(
-            add, *names, dropped, comment == "", None if partitions_expire is None else _days(partitions_expire)
-        )
+        return cls(add, *names, dropped, comment == "", None if partitions_expire is None else _days(partitions_expire))
 
     def __bool__(self) -> bool:
         given = self.add or self.drop_checks or self.nullable or self.drop or self.drop_comment

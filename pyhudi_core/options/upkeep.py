@@ -16,7 +16,7 @@ UPKEEP_OPTIONS = (
            "By what a partition expires: `KEEP_BY_TIME`, its last write; `KEEP_BY_CREATION_TIME`, its creation.",
            choices=words("KEEP_BY_TIME", "KEEP_BY_CREATION_TIME"), not_yet=("keep_by_event_time",)),
     Option("hoodie.partition.ttl.strategy.days.retain", "upkeep.ttl_days", int, -1,
-           "Number of days after which a partition expires; 0: it never does; -1: as the rules of the table say (`partitions_expire`), else never.", minimum=-1),
+           "Number of days after which a partition expires; 0: it never does; -1: as the rule `partitions_expire` says, else never.", minimum=-1),
     Option("hoodie.partition.ttl.strategy.partition.selected", "upkeep.ttl_partitions", str, None,
            "Comma-separated paths of the only partitions that can expire."),
     Option("hoodie.partition.ttl.strategy.max.delete.partitions", "upkeep.ttl_max_partitions", int, 1000,

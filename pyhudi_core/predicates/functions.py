@@ -47,6 +47,8 @@ _TARGETS = {
     "binary": pa.binary(),
 }
 _TYPE_NAMES = {pa.float32().id: "FLOAT", pa.float64().id: "DOUBLE", pa.decimal128(1, 0).id: "DECIMAL(10, 2)"}
+_BYTES = "Only texts become bytes; write bytes out as X'0AFF'"
+_OWN_TYPE = "No cast between these types is the same in all systems; compare and store the value in its own type"
 _LITERALS = (
     "Cast the first argument; numbers and texts behind it are written out: left(name, 3), replace(name, 'a', 'b'), lpad(code, 5, '0'), with one"
     " character to fill up with"
@@ -136,7 +138,9 @@ def check_cast(source: pa.DataType, target: pa.DataType, what: str) -> None:
         or may_change(source, target)
     )
     if not allowed:
-        raise PredicateError(f"a cast of {what[:120]} from {source} to {target} is not supported", hint=_in_place_of_cast(source, target))
+        raise PredicateError(
+            f"a cast of {what[:120]} from {source} to {target} is not supported", hint=_in_place_of_cast(source, target)
+        )
 
 
 def _in_place_of_cast(source: pa.DataType, target: pa.DataType) -> str:
@@ -147,11 +151,21 @@ def _in_place_of_cast(source: pa.DataType, target: pa.DataType) -> str:
     if test.is_floating(source) and is_string(target):
         return "Numbers have other texts in other systems: cast it to a decimal first, such as CAST(CAST(x AS DECIMAL(17, 2)) AS STRING)"
     if test.is_decimal(source) and is_string(target):
-        return f"Texts of small numbers differ in other systems: keep at most {_PLAIN_SCALE} places, such as CAST(CAST(x AS DECIMAL(18, {_PLAIN_SCALE})) AS STRING)"
+        return f"Small numbers have other texts in other systems: keep {_PLAIN_SCALE} places, CAST(CAST(x AS DECIMAL(18, {_PLAIN_SCALE})) AS STRING)"
     if test.is_timestamp(source) and is_string(target):
         return "CAST(CAST(x AS DATE) AS STRING) is the text of its day; hour(x), minute(x) and second(x) are numbers"
     if is_string(source) and test.is_timestamp(target):
         return "Only a text that is written out becomes a timestamp, TIMESTAMP '2026-01-31 12:00:00'; of a column take CAST(x AS DATE)"
+    if is_number(source) or is_number(target):
+        return _in_place_of_number(source, target)
+    if is_bytes(target):
+        return _BYTES
+    return "Cast one of its fields, such as x.name" if test.is_struct(source) else _OWN_TYPE
+
+
+def _in_place_of_number(source: pa.DataType, target: pa.DataType) -> str:
+    """Return what to write in place of a cast of a number, or to one."""
+    test = pa.types
     if test.is_boolean(source) and is_number(target):
         return f"Cast it to a whole number first: CAST(CAST(x AS INT) AS {_TYPE_NAMES[target.id]})"
     if test.is_boolean(target) and is_number(source):
@@ -165,10 +179,8 @@ def _in_place_of_cast(source: pa.DataType, target: pa.DataType) -> str:
     if test.is_timestamp(source) and is_number(target):
         return "year(x), dayofyear(x), hour(x), minute(x) and second(x) are numbers; compare it with TIMESTAMP '2026-01-31 12:00:00'"
     if is_bytes(target):
-        return "Only texts become bytes; write bytes out as X'0AFF'"
-    if test.is_struct(source):
-        return "Cast one of its fields, such as x.name"
-    return "No cast between these types is the same in all systems; compare and store the value in its own type"
+        return _BYTES
+    return "Cast one of its fields, such as x.name" if test.is_struct(source) else _OWN_TYPE
 
 
 def compute(call: FunctionCall, args: list[pc.Expression], kinds: list[pa.DataType]) -> pc.Expression:

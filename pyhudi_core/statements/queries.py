@@ -164,15 +164,16 @@ def _as_rows(given: Any, table: Any) -> pa.Table:
         if not hasattr(given, "toArrow"):
             raise InvalidOptionError(
                 f"{name!r}{place_of(table)} is a DataFrame of a release of PySpark that gives no Arrow rows, and queries run in this process",
-                hint=f"Give tables={{{name!r}: frame.toPandas()}}; as the source of MERGE INTO a DataFrame is taken as it is, if no query is around it.",
+                hint=f"Give tables={{{name!r}: frame.toPandas()}}. MERGE INTO takes a DataFrame as it is, if no query is around it.",
             )
         given = given.toArrow()
     try:
         return as_table(given)
     except ConfigError as error:
+        kind = type(given)
         raise InvalidOptionError(
-            f"tables= gives {name!r}{place_of(table)} something that is neither a table nor rows: {type(given).__module__}.{type(given).__qualname__}",
-            hint="Give a table of Hudi, its location, or rows: a pyarrow Table, a DataFrame of pandas, polars or PySpark. Nothing was changed.",
+            f"tables= gives {name!r}{place_of(table)} something that is neither a table nor rows: {kind.__module__}.{kind.__qualname__}",
+            hint="Give a table of Hudi, its location, or rows: a pyarrow Table, a DataFrame of pandas, polars or PySpark.",
         ) from error
 
 

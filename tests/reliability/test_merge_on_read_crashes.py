@@ -14,7 +14,15 @@ from reliability.crash_scenarios import scenarios, setup_for
 from reliability.real_table import TableSetup, TableWorld, is_shared, table_world, world_with_rows
 from reliability.test_conflicts_interleaved import FULL, Verb, budget, delete, insert, upsert
 from reliability.test_crashes import KEPT, figures, leaks_of, summary
-from reliability.test_deletes_by_condition import BASE, actor, both_done, delete_cheap, merge_cheap, raise_cheap, replace_cheap
+from reliability.test_deletes_by_condition import (
+    BASE,
+    actor,
+    both_done,
+    delete_cheap,
+    merge_cheap,
+    raise_cheap,
+    replace_cheap,
+)
 
 from pyhudi_core.testing import Bounds, History, Profile, SimOptions, explore, explore_randomly
 from pyhudi_core.testing.crash_cases import CrashPlan

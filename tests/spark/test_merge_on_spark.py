@@ -143,7 +143,10 @@ def test_statements_take_a_dataframe(location: str, spark: SparkSession, way: st
             "MERGE INTO t USING second AS s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT *",
             given,
         )
-        hudi.sql("MERGE INTO t USING (SELECT id FROM first WHERE id > 25) AS s ON t.id = s.id WHEN MATCHED THEN DELETE", given)
+        hudi.sql(
+            "MERGE INTO t USING (SELECT id FROM first WHERE id > 25) AS s ON t.id = s.id WHEN MATCHED THEN DELETE",
+            given,
+        )
     assert found(tables[0]) == found(tables[1])
     counted = hudi.sql("SELECT count(*) AS n FROM second", {"second": frame_of(spark, more)})
     assert counted.to_pylist() == [{"n": len(more)}]

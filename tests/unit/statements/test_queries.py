@@ -193,5 +193,7 @@ def test_what_a_query_gets_wrong_has_its_place(table: hudi.HudiTable) -> None:
         hudi.sql("SELECT id FROM orders a JOIN orders b ON a.id = b.id", {"orders": table})
     with pytest.raises(InvalidOptionError, match="'ordres' at character 15"):
         hudi.sql("SELECT * FROM ordres", {"orders": table})
-    with pytest.raises(InvalidOptionError, match="'numbers' at character 15 something that is neither a table nor rows: builtins.list"):
+    with pytest.raises(
+        InvalidOptionError, match="'numbers' at character 15 something that is neither a table nor rows: builtins.list"
+    ):
         hudi.sql("SELECT * FROM numbers", {"numbers": [1, 2]})
