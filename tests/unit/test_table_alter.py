@@ -151,7 +151,9 @@ def test_a_change_that_is_rolled_back_leaves_the_columns_as_they_were(location: 
 
 @pytest.mark.row("D10")
 def test_the_history_outlives_the_archival_of_the_change(location: str) -> None:
-    table = filled(location, "COPY_ON_WRITE", options={"hoodie.parquet.small.file.limit": 0, "hoodie.clean.automatic": False})
+    table = filled(
+        location, "COPY_ON_WRITE", options={"hoodie.parquet.small.file.limit": 0, "hoodie.clean.automatic": False}
+    )
     instant = table.alter(rename={"a": "name"}, drop=["b"]).instant
     for number in range(14):
         table.upsert(pa.Table.from_pylist([{**row("3", number, "z", 1), "name": str(number)}], table.schema))

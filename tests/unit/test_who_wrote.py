@@ -67,7 +67,9 @@ def test_a_run_of_dagster_is_shown_as_the_run(location: str) -> None:
     assert (row["run"], row["writer"]) == ("dagster 7f", "pyhudi")
 
 
-@pytest.mark.parametrize("key", ["pyhudi.batches", "pyhudi.commit_token", "pyhudi.transaction", "schema", *sorted(SAYS)])
+@pytest.mark.parametrize(
+    "key", ["pyhudi.batches", "pyhudi.commit_token", "pyhudi.transaction", "schema", *sorted(SAYS)]
+)
 def test_nobody_writes_under_another_name_or_sets_an_entry_of_the_package(location: str, key: str) -> None:
     with pytest.raises(InvalidOptionError, match=key):
         make(location).upsert(orders((1, "a", 1.0)), extra_metadata={key: "eve"})
