@@ -10,7 +10,6 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
-from os import PathLike
 from types import SimpleNamespace, UnionType
 from typing import Any, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -70,7 +69,7 @@ def _table_of(args: Sequence[Any], location: object) -> object:
     ):
         if isinstance(found := getattr(source, name, None), str):
             return found
-    return str(location) if isinstance(location, str | PathLike) else None
+    return str(location) if isinstance(location, str) or hasattr(location, "__fspath__") else None
 
 
 def _bound(signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Mapping[str, Any]:

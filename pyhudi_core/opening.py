@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -22,6 +21,7 @@ from pyhudi_core.errors import (
     at_table,
 )
 from pyhudi_core.lazy import lazy, lazy_call
+from pyhudi_core.model import chosen_columns
 from pyhudi_core.model.help_pages import see
 from pyhudi_core.model.masking import takes_options
 from pyhudi_core.model.operation import OperationType
@@ -81,7 +81,6 @@ else:
     no_table = lazy_call("pyhudi_core.storage.no_table", "no_table")
     first_data_file = lazy_call("pyhudi_core.storage.no_table", "first_data_file")
 
-_KEY_NAME = re.compile(r"(^|_)(id|key|code|uuid|number|num|no|nr)$|[a-z](Id|ID|Key|Code)$", re.IGNORECASE)
 _TYPES = {
     "copy_on_write": TableType.COPY_ON_WRITE,
     "cow": TableType.COPY_ON_WRITE,
@@ -206,8 +205,9 @@ def drop_table(
             hint="Give thrift://host:9083/database/table or glue://database/table.",
         )
     try:
-        drop = drop_of(location, storage_options, options)
-        return drop(names_only=True) if names_only else drop()
+        if is_catalog_address(location):
+            return _drop_at(location, storage_options, options)(names_only=names_only)
+        return drop_of(location, storage_options, options)()
     except TableNotFoundError as error:
         if not missing_ok:
             raise
@@ -219,11 +219,17 @@ def drop_of(
 ) -> TableDrop | CatalogDrop:
     """Return the drop of the table at a location, which may be half dropped. Raises `TableNotFoundError` if there is none."""
     if is_catalog_address(location):
-        address = addresses.CatalogAddress.parse(str(location), storage_options, options, system_runtime())
-        found = addresses.needed(address)
-        there = OpenedTable(open_storage(found.location, storage_options or {}), system_runtime(), options or {})
-        return CatalogDrop(address, lambda: found, partial(_drop_of_files, there))
+        return _drop_at(location, storage_options, options)
     return _drop_of_files(OpenedTable(open_storage(location, storage_options or {}), system_runtime(), options or {}))
+
+
+def _drop_at(
+    location: Place, storage_options: Mapping[str, str] | None, options: Mapping[str, object] | None
+) -> CatalogDrop:
+    address = addresses.CatalogAddress.parse(str(location), storage_options, options, system_runtime())
+    found = addresses.needed(address)
+    there = OpenedTable(open_storage(found.location, storage_options or {}), system_runtime(), options or {})
+    return CatalogDrop(address, lambda: found, partial(_drop_of_files, there))
 
 
 def _drop_of_files(opened: OpenedTable, *begun: Callable[[], object]) -> TableDrop:
@@ -355,8 +361,8 @@ def checked_config(
         _names(partition_by or given.partition_columns, "partition_by"),
         _names(ordering or given.ordering_columns, "ordering"),
     )
-    _refuse_absent(logical, {"record_key": keys, "partition_by": partitions, "ordering": orderings})
-    _refuse_types(logical, keys, partitions, orderings)
+    chosen_columns.refuse_absent(logical, {"record_key": keys, "partition_by": partitions, "ordering": orderings})
+    chosen_columns.refuse_types(logical, keys, partitions, orderings)
     coercion.refuse_internal_names(arrow_schema, storage.location)
     if rules:
         rules = row_rules.in_spelling_of(rules, logical)
@@ -538,47 +544,6 @@ def _names(value: str | Sequence[str], argument: str) -> tuple[str, ...]:
     if not all(isinstance(name, str) for name in names):
         raise InvalidOptionError(f"{argument}={value!r} is not a column", hint="Give the name of a column, or a list.")
     return names
-
-
-def _refuse_absent(schema: pa.Schema, arguments: Mapping[str, tuple[str, ...]]) -> None:
-    for argument, names in arguments.items():
-        absent = [name for name in names if name not in schema.names]
-        if absent:
-            raise InvalidOptionError(
-                f"{argument} names columns that do not exist: {', '.join(map(repr, absent))}",
-                hint=_rather(argument, absent, schema.names) or f"The schema has: {', '.join(schema.names)}.",
-            )
-
-
-def _rather(argument: str, absent: Sequence[str], names: Sequence[str]) -> str | None:
-    """Return what was meant by ``"id,day"``, which Hudi's options take, or by a misspelt name."""
-    parts = [part.strip() for part in absent[0].split(",")]
-    if len(parts) > 1 and set(parts) <= {*names}:
-        return f"Give a list: {argument}={parts!r}."
-    by_letters = {name.lower(): name for name in names}
-    near = difflib.get_close_matches(absent[0].lower(), by_letters, n=1, cutoff=0.75)
-    if near:
-        return f"Did you mean {by_letters[near[0]]!r}? The schema has: {', '.join(names)}."
-    likely = [name for name in names if _KEY_NAME.search(name)] if argument == "record_key" else []
-    return (
-        f"Columns with the name of a key: {', '.join(likely)}. The schema has: {', '.join(names)}." if likely else None
-    )
-
-
-def _refuse_types(schema: pa.Schema, keys: Iterable[str], partitions: Iterable[str], orderings: Iterable[str]) -> None:
-    """Refuse columns that every later write would fail on: values without a text for the key or the folder, or without an order."""
-    nested = "nested values have no order"
-    problems = [
-        *(("record_key", name, text_problem(schema.field(name).type, timestamps=True)) for name in keys),
-        *(("partition_by", name, text_problem(schema.field(name).type, timestamps=False)) for name in partitions),
-        *(("ordering", name, nested) for name in orderings if pa.types.is_nested(schema.field(name).type)),
-    ]
-    for argument, name, problem in problems:
-        if problem is not None:
-            raise InvalidOptionError(
-                f"{argument} names {name!r} of type {schema.field(name).type}: {problem}",
-                hint="Choose another column, or give it another type.",
-            )
 
 
 def table_type_of(word: str) -> TableType:

@@ -10,6 +10,7 @@ from pyhudi_core.cli.progress import progress_bar, with_estimate
 from pyhudi_core.cli.terminal import FOUND, at_location, console, reporting_errors, safe
 from pyhudi_core.errors import TableNotFoundError
 from pyhudi_core.opening import drop_of
+from pyhudi_core.repairs.catalog_drop import CatalogDrop
 from pyhudi_core.repairs.drop import DroppedTable
 from pyhudi_core.storage.paths import is_catalog_address
 
@@ -66,7 +67,11 @@ def drop(
             click.echo(json.dumps(shown, indent=2)) if as_json else console().print(safe(with_estimate(planned)))
             context.exit(0 if planned else FOUND)
         with progress_bar("drop") as progress:
-            done = wanted(progress=progress, **({"names_only": True} if names_only else {}))
+            done = (
+                wanted(progress=progress, names_only=names_only)
+                if isinstance(wanted, CatalogDrop)
+                else wanted(progress=progress)
+            )
         _print(done, as_json=as_json)
 
 

@@ -74,8 +74,13 @@ class CatalogDrop(OfTable):
 
     def _files(self, found: FoundTable | None) -> TableDrop | None:
         """Return the drop of the files; None if there are none, so that an earlier drop may have deleted them."""
+
+        def mark() -> None:
+            if found is not None:
+                addresses.mark(self._address, found)
+
         try:
-            return self._drop_files(lambda: found and addresses.mark(self._address, found))
+            return self._drop_files(mark)
         except TableNotFoundError:
             if found is None:
                 raise

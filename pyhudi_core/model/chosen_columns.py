@@ -1,0 +1,56 @@
+"""The columns that a new table names as key, partition and ordering: they exist, and their values fit."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+import pyarrow as pa
+
+from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.model.key_text import text_problem
+
+_KEY_NAME = re.compile(r"(^|_)(id|key|code|uuid|number|num|no|nr)$|[a-z](Id|ID|Key|Code)$", re.IGNORECASE)
+
+
+def refuse_absent(schema: pa.Schema, arguments: Mapping[str, tuple[str, ...]]) -> None:
+    """Raise `InvalidOptionError` if an argument names a column that does not exist."""
+    for argument, names in arguments.items():
+        absent = [name for name in names if name not in schema.names]
+        if absent:
+            raise InvalidOptionError(
+                f"{argument} names columns that do not exist: {', '.join(map(repr, absent))}",
+                hint=_rather(argument, absent, schema.names) or f"The schema has: {', '.join(schema.names)}.",
+            )
+
+
+def _rather(argument: str, absent: Sequence[str], names: Sequence[str]) -> str | None:
+    """Return what was meant by ``"id,day"``, which Hudi's options take, or by a misspelt name."""
+    parts = [part.strip() for part in absent[0].split(",")]
+    if len(parts) > 1 and set(parts) <= {*names}:
+        return f"Give a list: {argument}={parts!r}."
+    by_letters = {name.lower(): name for name in names}
+    near = difflib.get_close_matches(absent[0].lower(), by_letters, n=1, cutoff=0.75)
+    if near:
+        return f"Did you mean {by_letters[near[0]]!r}? The schema has: {', '.join(names)}."
+    likely = [name for name in names if _KEY_NAME.search(name)] if argument == "record_key" else []
+    return (
+        f"Columns with the name of a key: {', '.join(likely)}. The schema has: {', '.join(names)}." if likely else None
+    )
+
+
+def refuse_types(schema: pa.Schema, keys: Iterable[str], partitions: Iterable[str], orderings: Iterable[str]) -> None:
+    """Raise `InvalidOptionError` for a column that every later write would fail on: no text for the key or the folder, or no order."""
+    nested = "nested values have no order"
+    problems = [
+        *(("record_key", name, text_problem(schema.field(name).type, timestamps=True)) for name in keys),
+        *(("partition_by", name, text_problem(schema.field(name).type, timestamps=False)) for name in partitions),
+        *(("ordering", name, nested) for name in orderings if pa.types.is_nested(schema.field(name).type)),
+    ]
+    for argument, name, problem in problems:
+        if problem is not None:
+            raise InvalidOptionError(
+                f"{argument} names {name!r} of type {schema.field(name).type}: {problem}",
+                hint="Choose another column, or give it another type.",
+            )
