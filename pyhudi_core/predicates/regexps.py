@@ -14,8 +14,10 @@ import pyarrow.compute as pc
 
 from pyhudi_core.errors import PredicateError
 
-_GROUP = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]])*\]|\((?!\?)|\(\?P?<\w+>", re.DOTALL)
-"""What is no group: an escaped character, a class of characters. What is one: a parenthesis, or one with a name."""
+_GROUP = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]?|\((?!\?)|\(\?P?<\w+>", re.DOTALL)
+"""What is no group: an escaped character, a class of characters. What is one: a parenthesis, or one with a name.
+
+A class that does not end takes the rest, so that the time is in proportion to the pattern; the pattern is refused afterwards."""
 
 
 def matches(text: pc.Expression, pattern: str) -> pc.Expression:
