@@ -21,7 +21,6 @@ from pyhudi_core.errors import (
     at_table,
 )
 from pyhudi_core.lazy import lazy, lazy_call
-from pyhudi_core.model import chosen_columns
 from pyhudi_core.model.help_pages import see
 from pyhudi_core.model.masking import takes_options
 from pyhudi_core.model.operation import OperationType
@@ -41,14 +40,12 @@ from pyhudi_core.table import HudiTable
 from pyhudi_core.timeline import properties_file
 
 if TYPE_CHECKING:
-    import difflib
-
     from pyhudi_core import doctor, validators
     from pyhudi_core.catalog import addresses
     from pyhudi_core.catalog.addresses import CatalogAddress
     from pyhudi_core.doctor import CheckReport, Incident, Limits, Progress
     from pyhudi_core.merge import record_merger
-    from pyhudi_core.model.key_text import text_problem
+    from pyhudi_core.model import chosen_columns
     from pyhudi_core.model.new_table import new_table_config
     from pyhudi_core.model.partition_path import partition_paths
     from pyhudi_core.model.schema import normalise, to_avro
@@ -60,7 +57,7 @@ if TYPE_CHECKING:
     from pyhudi_core.write import coercion, refusals, row_rules
     from pyhudi_core.write.first_metadata import asked_metadata_table
 else:
-    difflib = lazy("difflib")
+    chosen_columns = lazy("pyhudi_core.model.chosen_columns")
     addresses = lazy("pyhudi_core.catalog.addresses")
     doctor, validators = lazy("pyhudi_core.doctor"), lazy("pyhudi_core.validators")
     record_merger = lazy("pyhudi_core.merge.record_merger")
@@ -69,7 +66,6 @@ else:
         lazy("pyhudi_core.write.coercion"),
     )
     refusals, row_rules = lazy("pyhudi_core.write.refusals"), lazy("pyhudi_core.write.row_rules")
-    text_problem = lazy_call("pyhudi_core.model.key_text", "text_problem")
     new_table_config = lazy_call("pyhudi_core.model.new_table", "new_table_config")
     partition_paths = lazy_call("pyhudi_core.model.partition_path", "partition_paths")
     normalise = lazy_call("pyhudi_core.model.schema", "normalise")
