@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 from pyhudi_core.errors import PredicateError
 
 _GROUP = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]?|\((?!\?)|\(\?P?<\w+>", re.DOTALL)
-"""What is no group: an escaped character, a class of characters. What is one: a parenthesis, or one with a name.
+"""Finds the start of each group. It also matches escaped characters and classes of characters, so that a parenthesis inside them does not count.
 
-A class that does not end takes the rest, so that the time is in proportion to the pattern; the pattern is refused afterwards."""
+A class without an end takes the rest of the pattern. So the search takes time in proportion to the pattern, which RE2 then refuses."""
 
 
 def matches(text: pc.Expression, pattern: str) -> pc.Expression:
