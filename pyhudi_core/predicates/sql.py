@@ -105,6 +105,10 @@ class SqlPart(str):
         made.tree, made.statement = tree, statement
         return made
 
+    def __getnewargs__(self) -> tuple[Any, str]:  # type: ignore[override]
+        """Give copies, and the workers of Spark, what the text was made of."""
+        return self.tree, self.statement
+
 
 _STATEMENT = re.compile(r"(?is)(?:\s*|.*\s)(select|delete|update|insert|merge|where|order\s+by|group\s+by|limit)\b")
 
