@@ -37,6 +37,8 @@ TESTS = (
     "tests/unit/model/test_schema.py",
     "tests/unit/read/test_polars_source.py",
     "tests/unit/read/test_scan_for_others.py",
+    "tests/unit/statements/test_changes_and_definitions.py",
+    "tests/unit/statements/test_queries.py",
     "tests/dagster/test_dagster_contract.py",
     "tests/dagster/test_guide.py",
     "tests/dagster/test_io_manager.py",

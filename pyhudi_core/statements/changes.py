@@ -67,8 +67,7 @@ def found_rows(how: Changing, tree: Any) -> tuple[HudiTable, SqlPart | None]:
 def insert(how: Changing, tree: Any) -> Commit:
     """INSERT INTO or OVERWRITE table [PARTITION (column = value, column)] [(columns)] query or VALUES."""
     table, rows, fixed = rows_to_insert(how, tree)
-    where = tree.args.get("where")
-    if where is not None:
+    if where := tree.args.get("where"):  # older releases of sqlglot have False for a part that is not there
         return table.replace(rows, how.part(where.this if isinstance(where, exp.Where) else where), **how.commit)
     if not tree.args.get("overwrite"):
         verb: Callable[..., Commit] = getattr(table, how.insert)

@@ -60,7 +60,7 @@ def _update(how: Changing, tree: Any) -> StatementPlan:
 
 def _insert(how: Changing, tree: Any) -> StatementPlan:
     table, rows = changes.rows_to_insert(how, tree)[:2]
-    verb = "Overwrite with" if tree.args.get("overwrite") or tree.args.get("where") is not None else "Insert"
+    verb = "Overwrite with" if tree.args.get("overwrite") or tree.args.get("where") else "Insert"
     return StatementPlan(f"{verb} {len(rows):,} rows: {table.name}", {"rows": len(rows)})
 
 

@@ -161,12 +161,10 @@ def _as_rows(given: Any, table: Any) -> pa.Table:
     """Return data that was given for a name. The rows of a PySpark DataFrame come to this process."""
     name = ".".join(parts_of(table))
     if spark_of(given) is not None:
-        if not hasattr(given, "toArrow"):
-            raise InvalidOptionError(
-                f"{name!r}{place_of(table)} is a DataFrame of a release of PySpark that gives no Arrow rows, and queries run in this process",
-                hint=f"Give tables={{{name!r}: frame.toPandas()}}. MERGE INTO takes a DataFrame as it is, if no query is around it.",
-            )
-        given = given.toArrow()
+        from pyhudi_core.engine.spark_collect import collect_arrow
+        from pyhudi_core.engine.spark_rows import arrow_schema
+
+        return collect_arrow(given, arrow_schema(given))
     try:
         return as_table(given)
     except ConfigError as error:
