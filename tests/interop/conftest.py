@@ -1,4 +1,4 @@
-"""Fixtures of the interop suite: the judges, one at a time, and the tables that they read.
+"""Fixtures of the interop suite: the judges, and the tables that they read.
 
 `PYHUDI_INTEROP_VERSIONS` (or the Makefile's `HUDI_VERSIONS`) names the judges, with commas.
 """
@@ -9,12 +9,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from .cases import BY_SPARK, CASES
-from .judges import PYTHON, JudgeProcess
+from .judges import PYTHON, JudgeProcess, Judges
 from .lake import Made, make, modelled
 
 DEFAULT = "1.0.2,1.1.1,1.2.0,hudi-rs"
@@ -30,33 +32,37 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         )
 
 
-@pytest.fixture(scope="session", params=RELEASES)
-def judge(
-    request: pytest.FixtureRequest,
-    tmp_path_factory: pytest.TempPathFactory,
-    made_by_spark: dict[str, Made],
-) -> Iterator[JudgeProcess]:
-    """Each chosen Hudi in turn; the tests of one are done, and its process is gone, before the next starts.
-
-    Our own Spark has written and ended before the first of them, so that no two JVMs share the machine.
+@pytest.fixture(scope="session")
+def judges(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judges]:
+    """Returns the judge of a release. It is started when a test first asks for it, and stays for all tests: its start and first queries take longer
+    than most tests.
     """
-    log = tmp_path_factory.mktemp("judge") / f"{request.param}.log"
-    with JudgeProcess(request.param, log) as running:
-        yield running
+    with ExitStack() as running:
+
+        @cache
+        def judge_of(release: str) -> JudgeProcess:
+            log = tmp_path_factory.mktemp("judge") / f"{release}.log"
+            return running.enter_context(JudgeProcess(release, log))
+
+        yield judge_of
 
 
-@pytest.fixture(scope="module")
-def first_release(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JudgeProcess]:
-    """Hudi 1.0.2, in one JVM for each module."""
-    with JudgeProcess("1.0.2", tmp_path_factory.mktemp("judge") / "first.log") as running:
-        yield running
+@pytest.fixture(scope="session", params=RELEASES)
+def judge(request: pytest.FixtureRequest, judges: Judges) -> JudgeProcess:
+    """Each chosen Hudi in turn."""
+    return judges(request.param)
 
 
 @pytest.fixture(scope="session")
-def second_reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JudgeProcess]:
-    """hudi-rs, which needs no JVM and so may run beside any judge."""
-    with JudgeProcess("hudi-rs", tmp_path_factory.mktemp("judge") / "second.log") as running:
-        yield running
+def first_release(judges: Judges) -> JudgeProcess:
+    """Hudi 1.0.2."""
+    return judges("1.0.2")
+
+
+@pytest.fixture(scope="session")
+def second_reader(judges: Judges) -> JudgeProcess:
+    """hudi-rs, which needs no JVM."""
+    return judges("hudi-rs")
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -28,6 +29,10 @@ META_COLUMNS = (
     "_hoodie_partition_path",
     "_hoodie_file_name",
 )
+
+
+Judges = Callable[[str], "JudgeProcess"]
+"""Gives the judge of a release."""
 
 
 class JudgeError(AssertionError):
@@ -141,6 +146,17 @@ class JudgeProcess:
         """One statement of Spark SQL with Hudi's extensions; the rows as text."""
         rows: list[list[str]] = self._ask(do="sql", table="", text=text)["rows"]
         return rows
+
+    @contextmanager
+    def settings(self, values: Mapping[str, str]) -> Iterator[None]:
+        """In the block, the session of Spark has these settings."""
+        for key, value in values.items():
+            self.sql(f"SET {key}={value}")
+        try:
+            yield
+        finally:
+            for key in values:
+                self.sql(f"RESET {key}")
 
     def schedule_indexing(self, table: Path, name: str, schema: str, partitions: Sequence[str], **options: str) -> str:
         """Hudi plans to build partitions of the metadata table of the table of this name and Avro schema; the requested time of the plan."""

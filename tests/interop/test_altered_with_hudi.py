@@ -28,12 +28,10 @@ SCHEMA = pa.schema([
 
 
 @pytest.fixture(scope="module")
-def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JudgeProcess]:
-    """Hudi 1.0.2."""
-    with JudgeProcess("1.0.2", tmp_path_factory.mktemp("judge") / "altered.log") as running:
-        for key, value in SESSION.items():
-            running.sql(f"SET {key}={value}")
-        yield running
+def judge(first_release: JudgeProcess) -> Iterator[JudgeProcess]:
+    """Hudi 1.0.2, with these settings of the session."""
+    with first_release.settings(SESSION):
+        yield first_release
 
 
 def rows(count: int) -> pa.Table:

@@ -6,7 +6,7 @@ there. The metrics of Spark's plans show that Hudi used an index: how many files
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from support.metadata_tables import assert_metadata_is_true
 from pyhudi_core.errors import UnsupportedTableError
 
 from .conftest import RELEASES
-from .judges import JudgeProcess, assert_same_rows
+from .judges import JudgeProcess, Judges, assert_same_rows
 from .matrix_cells import DAYS, Cell, Expected, all_cells, pairwise, rows
 
 BY_INDEXES = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
@@ -32,10 +32,9 @@ EXPRESSION = "lower(label) = 'banana'"
 
 
 @pytest.fixture(scope="module", params=[release for release in RELEASES if release != "hudi-rs"])
-def release(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JudgeProcess]:
+def release(request: pytest.FixtureRequest, judges: Judges) -> JudgeProcess:
     """Each release of Hudi for Spark in turn."""
-    with JudgeProcess(request.param, tmp_path_factory.mktemp("judge") / f"{request.param}.log") as running:
-        yield running
+    return judges(request.param)
 
 
 @dataclass(slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 
 import pyhudi_core as hudi
 
-from .judges import JudgeError, JudgeProcess
+from .judges import JudgeError, JudgeProcess, Judges
 
 SCHEMA = pa.schema(
     [("id", pa.int64()), ("day", pa.string()), ("v", pa.float64()), ("s", pa.string()), ("ts", pa.int64())]
@@ -48,10 +47,9 @@ _names = count()
 
 
 @pytest.fixture(scope="module")
-def newest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JudgeProcess]:
-    """Hudi 1.2.0, in one JVM."""
-    with JudgeProcess("1.2.0", tmp_path_factory.mktemp("judge") / "newest.log") as running:
-        yield running
+def newest(judges: Judges) -> JudgeProcess:
+    """Hudi 1.2.0."""
+    return judges("1.2.0")
 
 
 def values(rows: list[tuple[object, ...]]) -> str:

@@ -5,7 +5,6 @@ Rows that say they are deleted come first, in batches by hand.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from support.tables import create_plain
 import pyhudi_core as hudi
 
 from .conftest import RELEASES
-from .judges import JudgeProcess
+from .judges import JudgeProcess, Judges
 from .merge_law_cases import CASES, QUICK, LawCase, is_known
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("v", pa.string()), ("_hoodie_is_deleted", pa.bool_())])
@@ -47,10 +46,9 @@ STEPS = [
 
 
 @pytest.fixture(scope="module", params=[release for release in ("1.0.2", "1.2.0") if release in RELEASES])
-def writer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JudgeProcess]:
+def writer(request: pytest.FixtureRequest, judges: Judges) -> JudgeProcess:
     """The releases whose merging is followed, one after the other."""
-    with JudgeProcess(request.param, tmp_path_factory.mktemp("judge") / "merging.log") as running:
-        yield running
+    return judges(request.param)
 
 
 def rows(table: pa.Table) -> list[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,10 +16,9 @@ from .payload_cases import CASES, PayloadCase
 
 
 @pytest.fixture(scope="module")
-def writer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JudgeProcess]:
+def writer(first_release: JudgeProcess) -> JudgeProcess:
     """Hudi 1.0.2, the release whose merging is followed."""
-    with JudgeProcess("1.0.2", tmp_path_factory.mktemp("judge") / "payloads.log") as running:
-        yield running
+    return first_release
 
 
 def written(case: PayloadCase, writer: JudgeProcess, path: Path) -> Path:

@@ -22,10 +22,9 @@ SESSION = {"hoodie.metadata.enable": "false", "hoodie.parquet.small.file.limit":
 
 
 @pytest.fixture(scope="module")
-def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JudgeProcess]:
+def judge(first_release: JudgeProcess) -> JudgeProcess:
     """Hudi 1.0.2, whose reading is followed."""
-    with JudgeProcess("1.0.2", tmp_path_factory.mktemp("judge") / "unusual.log") as running:
-        yield running
+    return first_release
 
 
 @pytest.fixture(params=CASES, ids=lambda case: case.name)
@@ -34,19 +33,17 @@ def case(request: pytest.FixtureRequest) -> UnusualCase:
 
 
 @pytest.fixture
-def path(case: UnusualCase, judge: JudgeProcess, tmp_path: Path) -> Path:
+def path(case: UnusualCase, judge: JudgeProcess, tmp_path: Path) -> Iterator[Path]:
     """The table, as Hudi wrote it."""
     path = tmp_path / case.name
     for number, commit in enumerate(case.commits):
         data = pa.Table.from_pylist(list(commit.rows), schema=commit.schema)
         mode = "append" if number else "overwrite"
         judge.write(path, data, commit.operation, mode=mode, **case.write_options)
-    if case.statements:
-        for key, value in {**SESSION, **case.options}.items():
-            judge.sql(f"SET {key}={value}")
+    with judge.settings({**SESSION, **case.options} if case.statements else {}):
         for text in case.statements:
             judge.sql(text.replace("{t}", f"default.{case.name}").replace("{path}", str(path)))
-    return path
+        yield path
 
 
 @pytest.mark.row("E9", "J1", "J2")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,7 +10,7 @@ from support.golden import FIXTURES, OTHER_VERSIONS, by_key, unpack
 
 import pyhudi_core as hudi
 
-from .judges import META_COLUMNS, JudgeProcess
+from .judges import META_COLUMNS, JudgeProcess, Judges
 
 TABLES = ("mor_avro", "cow_archived", "cow_plain", "mor_event_payload", "mor_rolled_back")
 LOWERED = {"mor_v9": FIXTURES, "cow_indexed": OTHER_VERSIONS}
@@ -19,9 +18,8 @@ VERSIONS = {"1.0.2": 8, "1.2.0": 9}
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
-def judge(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JudgeProcess]:
-    with JudgeProcess(request.param, tmp_path_factory.mktemp("judge") / "upgrades.log") as running:
-        yield running
+def judge(request: pytest.FixtureRequest, judges: Judges) -> JudgeProcess:
+    return judges(request.param)
 
 
 def assert_same(found: pa.Table, expected: pa.Table) -> None:

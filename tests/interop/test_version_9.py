@@ -7,7 +7,6 @@ other keys, orderings, change logs and buckets, the types of columns in statisti
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -21,7 +20,7 @@ from support.prefixed_keys import say_generator
 
 import pyhudi_core as hudi
 
-from .judges import JudgeProcess, assert_same_rows
+from .judges import JudgeProcess, Judges, assert_same_rows
 from .left_behind import PARTITIONS, killed, load, loaded
 from .matrix_cells import Cell
 from .test_change_logs_with_hudi import assert_same_changes
@@ -52,9 +51,8 @@ CASES = {
 
 
 @pytest.fixture(scope="module", params=["1.1.1", "1.2.0"])
-def writer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JudgeProcess]:
-    with JudgeProcess(request.param, tmp_path_factory.mktemp("judge") / "version-9.log") as running:
-        yield running
+def writer(request: pytest.FixtureRequest, judges: Judges) -> JudgeProcess:
+    return judges(request.param)
 
 
 def rows(first: int, last: int, ts: int, a: str | None, b: int | None) -> pa.Table:
