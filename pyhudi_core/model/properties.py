@@ -33,6 +33,7 @@ from pyhudi_core.model.merge_mode import (
     FILL_UNAVAILABLE,
     IGNORE_DEFAULTS,
     MODE,
+    OLDER_LAW,
     PARTIAL_MODE,
     MergeMode,
     MergeRules,
@@ -304,6 +305,12 @@ class TableConfig:
     def naming_fields(self) -> tuple[str, ...]:
         """The columns that name a row in the table: those that identify it, and the partition columns; each once."""
         return tuple(dict.fromkeys((*self.identifying_fields, *self.partition_fields)))
+
+    def merged_by(self, older_law: str | None) -> TableConfig:
+        """Return the configuration as a reader sees it who chose a law for tables up to version 6 (`OLDER_LAW`); it says nothing of later ones."""
+        if older_law is None or self.timeline_layout > 1 or self.raw.get(OLDER_LAW) == older_law:
+            return self
+        return self.with_properties({OLDER_LAW: older_law})
 
     def to_properties(self) -> dict[str, str]:
         """Return every property for storing, unknown ones included."""

@@ -315,6 +315,7 @@ class Raising:
         context, transaction = self.transaction.context, self.transaction
         before = self.found.context.config
         now = TableConfig.from_properties(properties_file.read(context.root), table=context.table)
+        now = now.merged_by(context.options.older_merge_law)
         if _instants_listed(context) != self.found.names or dict(now.raw) != dict(before.raw):
             raise CommitConflictError(
                 "Another program changed the timeline or the properties while the table was raised",
