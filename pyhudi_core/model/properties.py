@@ -228,12 +228,15 @@ class TableConfig:
 
     def refusal_of_writing(self, table: str) -> TableError | None:
         """Return the error for a version or a format that is only read; None for what is written."""
-        why, found = self.why_not_written, str(self.version)
+        why, found, hint = self.why_not_written, str(self.version), f"Nothing was changed. {self.way_to_writing}"
         if why and self.version in _WRITTEN_VERSIONS:
-            hint = "Nothing was changed. Write with Hudi and this plug-in."
             return UnsupportedTableError(why, table=table, path=_PATH, hint=hint)
-        hint = f"Nothing was changed. {_OLDER_ONLY_READ}"
         return TableVersionError(why, found=found, table=table, path=_PATH, hint=hint) if why else None
+
+    @property
+    def way_to_writing(self) -> str:
+        """What to do to write a table that is only read."""
+        return "Write with Hudi and this plug-in." if self.version in _WRITTEN_VERSIONS else _OLDER_ONLY_READ
 
     def refuse_writing(self, table: str, before: TableConfig | None = None) -> None:
         """Raise `TableVersionError` for a version that is only read, and for another one than ``before``, with which a write began."""
