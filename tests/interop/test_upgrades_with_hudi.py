@@ -143,6 +143,33 @@ def test_hudi_1_reads_a_table_of_version_6_as_we_do_with_the_option(
             assert_same(judge.read_as_of(tmp_path, time), table.scan(as_of=time).to_arrow())
 
 
+@pytest.mark.slow
+@pytest.mark.row("Q2", "J4")
+def test_a_commit_that_the_upgrade_of_hudi_could_not_read_is_taken_over(judge: JudgeProcess, tmp_path: Path) -> None:
+    """Hudi logs that it cannot read a file, and raises the table without it."""
+    table = hudi.open_table(unpack("hudi-0.15.0/cow_plain", tmp_path, OTHER_VERSIONS))
+    before = table.scan().to_arrow()
+    newest = max((tmp_path / ".hoodie").glob("*.commit"))
+    body = newest.read_bytes()
+    newest.write_text("{")
+    called = f"left_{judge.release.replace('.', '_')}"
+    judge.sql(f"CREATE TABLE {called} USING hudi LOCATION '{tmp_path}'")
+    judge.sql(
+        f"CALL upgrade_table(table => '{called}', to_version => '{ {8: 'EIGHT', 9: 'NINE'}[VERSIONS[judge.release]] }')"
+    )
+    newest.write_bytes(body)
+    table = hudi.open_table(str(tmp_path))
+    assert table.config.version == VERSIONS[judge.release]
+    assert table.scan().count() < before.num_rows
+    assert judge.read(tmp_path).num_rows == table.scan().count()
+    [told] = [finding for finding in table.check().findings if finding.kind == "written_by_old_release"]
+    assert told.instant == newest.name.partition(".")[0]
+    assert table.upgrade().taken_over == 1
+    assert_same(table.scan().to_arrow(), before)
+    assert_same(judge.read(tmp_path), before)
+    goes_on_with(judge, table, tmp_path)
+
+
 OLDER = {3: "THREE", 4: "FOUR", 5: "FIVE"}
 
 
