@@ -71,6 +71,7 @@ _WRITTEN_VERSIONS = (8, 9)
 V1, V2 = "V1", "V2"
 """The versions of indexes of the metadata table: what those of table version 8, and of 9, are when they are made."""
 _LAST_WITH_V1 = 8
+_FIRST_WITH_LIST = 6
 _LAYOUTS = {"3": "1", "4": "1", "5": "1", "6": "1", "8": "2", "9": "2"}
 """The layout of the timeline of each table version that is read."""
 
@@ -210,8 +211,13 @@ class TableConfig:
 
     @property
     def reads_metadata_table(self) -> bool:
-        """Whether reads use the metadata table, if there is one. One of timeline layout 1 is left alone: a listing shows the same files."""
+        """Whether reads use the complete metadata table, if there is one."""
         return self.timeline_layout > 1
+
+    @property
+    def reads_list_of_files(self) -> bool:
+        """Whether reads use the list of files in the metadata table, if there is one. Before version 6 it had another form."""
+        return self.version >= _FIRST_WITH_LIST
 
     @property
     def timeline_folder(self) -> str:

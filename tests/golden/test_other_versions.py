@@ -139,7 +139,7 @@ def test_a_condition_and_a_count_find_the_same_rows(unpacked: dict[str, str]) ->
     assert table.scan(where=f"id = '{key}'", meta=False).count() == 1
 
 
-def test_the_metadata_table_of_version_6_is_not_used(tmp_path: Path) -> None:
+def test_a_metadata_table_of_version_6_without_a_byte_changes_nothing(tmp_path: Path) -> None:
     place = copy_of("hudi-0.15.0/mor_indexed", tmp_path)
     before = hudi.open_table(str(place)).scan().to_arrow()
     for file in (place / ".hoodie" / "metadata").rglob("*"):
