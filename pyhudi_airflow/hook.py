@@ -76,11 +76,16 @@ class HudiHook(BaseHook):
             )
 
     def table(self, name: str, options: Mapping[str, object] | None = None) -> hudi.HudiTable:
-        """Open a table. ``options`` are added to those of the connection. Raises `TableNotFoundError` if there is none yet."""
+        """Open a table. ``options`` are added to those of the connection. Raises `TableNotFoundError` if there is none yet.
+
+        A log line says what works on a table that is only read.
+        """
         location, settings = self.location(name), self._settings_for(name)
-        return hudi.open_table(
+        table = hudi.open_table(
             location, storage_options=settings.storage_options, options={**settings.options, **(options or {})}
         )
+        orchestration.say_what_works(table)
+        return table
 
     def table_or_new(self, name: str, schema: Any, **settings: Any) -> hudi.HudiTable:
         """Open a table, or create it with this schema (pyarrow or Spark) if it does not exist.

@@ -128,6 +128,8 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
         with without_useless_retries():
             self._targets = self._rendered()
             made = self._made() if self.adopt and _not_first(run) else {}
+            if not made:
+                self._refuse_only_read()
             if self._several and not made:
                 self._refuse_apart()
         if made:
@@ -157,6 +159,12 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
             return self.hook.table(target.table, target.opened_with)
         except TableNotFoundError:
             return None
+
+    def _refuse_only_read(self) -> None:
+        """Raise `TableError` for a table that this release only reads, before the function is called."""
+        for table in map(self._existing, self._targets.values()):
+            if table is not None:
+                orchestration.refuse_only_read(table)
 
     def _refuse_apart(self) -> None:
         """Raise `InvalidOptionError` for tables that no one step can change, before the function is called or a table is made."""

@@ -288,7 +288,8 @@ USUAL: dict[FindingKind, Usual] = {
     FindingKind.WRITTEN_BY_OLD_RELEASE: Usual(
         Area.HISTORY,
         _ERROR,
-        "Its rows are in files that nobody reads: end the writer, and write its rows again with a release that knows the new version.",
+        "Its rows are in files that nobody reads: end the writer, and run `pyhudi upgrade LOCATION`, which takes the commit over, or says why not"
+        " (--plan: only says it); then write its rows again with a release that knows the new version.",
     ),
     FindingKind.OLD_TIMELINE_LEFT: Usual(
         Area.HISTORY, _INFO, "It is the way back until there is a newer commit; then `pyhudi upgrade` removes it."

@@ -18,6 +18,7 @@ import numpy as np
 from pyhudi_core.errors import UnsupportedTableError
 from pyhudi_core.merge.law import Mask, MergeLaw, PairMerger, Versions, by_ordering
 from pyhudi_core.merge.payloads import PAYLOADS, NonDefaultsPayload, PartialUpdatePayload
+from pyhudi_core.model.merge_mode import LAW_OF_LATER, OLDER_LAW
 from pyhudi_core.model.properties import MergeMode, TableConfig
 
 
@@ -47,6 +48,7 @@ def precombine_law(config: TableConfig, ordering: tuple[str, ...], merger: PairM
     if config.payload_class in PAYLOADS and not isinstance(merger, NonDefaultsPayload | PartialUpdatePayload | None):
         raise UnsupportedTableError(
             f"The logs of the table are merged by {config.payload_class} as in release 0.15, which is not known here",
-            hint='Compact the table with Hudi 0.15 and read it with mode="read_optimized", or raise it to version 8.',
+            hint=f'Read it as Hudi 1.x does: options={{"{OLDER_LAW}": "{LAW_OF_LATER}"}}. Or compact it with Hudi 0.15 and read it with'
+            ' mode="read_optimized".',
         )
     return PrecombineLaw(ordering, merger, config.merge_mode is MergeMode.EVENT_TIME_ORDERING)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from pyhudi_core.errors import CorruptionError, HudiError, SnapshotExpiredError
 from pyhudi_core.file_groups.slice import SlicePiece
-from pyhudi_core.metadata_table.names import FOLDER, INITIAL_INSTANTS, REBUILD
+from pyhudi_core.metadata_table.names import FOLDER, INITIAL_INSTANTS, REBUILD, is_build
 from pyhudi_core.model.commit import METADATA_FILES_KEY, CommitMetadata
 from pyhudi_core.model.file_names import BaseFileName, parse_data_file, split
 from pyhudi_core.model.instant import Action, Instant
@@ -163,7 +163,7 @@ class CommittedFiles:
 
 
 def _is_build(instant: Instant) -> bool:
-    return instant.requested_time.startswith(INITIAL_INSTANTS)
+    return is_build(instant.requested_time)
 
 
 def _noted(instant: Instant, commit: CommitMetadata) -> Said | None:

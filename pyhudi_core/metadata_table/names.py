@@ -55,10 +55,19 @@ def readable_partitions(config: TableConfig) -> tuple[str, ...]:
     """
     listed = config.metadata_partitions
     if not config.reads_metadata_table:
-        return ()
+        return tuple(name for name in listed if name == FILES) if config.reads_list_of_files else ()
     if config.bootstrap_base_path is None:
         return listed
     return tuple(name for name in listed if name in SAME_FORM)
+
+
+def is_build(requested_time: str) -> bool:
+    """Say whether an instant of the metadata table built a partition for the first time. In version 6, 010 and more behind another time say so."""
+    is_older = len(requested_time) == _WITH_SUFFIX and requested_time[-3:] >= _FIRST_BUILD
+    return is_older or requested_time.startswith(INITIAL_INSTANTS)
+
+
+_WITH_SUFFIX, _FIRST_BUILD = 20, "010"
 
 
 def partition_name(partition: str) -> str:

@@ -6,10 +6,11 @@ state filters them by visibility, as it filters a listing of the storage.
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ from pyhudi_core.errors import CorruptionError, ObjectNotFoundError, SnapshotExp
 from pyhudi_core.file_groups.slice import SlicePiece
 from pyhudi_core.formats.avro.columns import decode_records
 from pyhudi_core.formats.bloom import BloomFilter
+from pyhudi_core.lazy import lazy
 from pyhudi_core.metadata_table import merging, names
 from pyhudi_core.metadata_table.merging import wrapped_value
 from pyhudi_core.metadata_table.names import families_of
@@ -45,6 +47,12 @@ from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
 
+if TYPE_CHECKING:
+    from pyhudi_core.metadata_table import older_slices
+else:
+    older_slices = lazy("pyhudi_core.metadata_table.older_slices")
+
+_log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _KEY = "key"
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
@@ -71,7 +79,8 @@ class MetadataTable:
         own: Timeline | None = None,
     ) -> MetadataTable:
         """Read its timeline, and nothing else yet. Arguments as for `MetadataSlices.load`."""
-        return cls(MetadataSlices.load(data, folder, whole=whole, own=own), tuple(partitions))
+        kind = older_slices.OlderSlices if folder.layout.is_older else MetadataSlices
+        return cls(kind.load(data, folder, whole=whole, own=own), tuple(partitions))
 
     def has(self, partition: str) -> bool:
         """Say whether readers may use this partition."""
@@ -86,8 +95,10 @@ class MetadataTable:
         """
         try:
             found = use()
-        except (CorruptionError, ObjectNotFoundError, SnapshotExpiredError):
-            if self._are_listed(self.slices.used):
+        except (CorruptionError, ObjectNotFoundError, SnapshotExpiredError) as error:
+            if not self.slices.refuses_lost:
+                _log.warning("the metadata table is not used: %s", error)
+            elif self._are_listed(self.slices.used):
                 raise
             return None
         new = self.slices.used - (self._whole - self.slices.unmarked)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -80,9 +81,11 @@ class MetadataSlices:
     """The newest slices of the metadata table, as a reader of the data table's timeline sees them. ``blocks_read`` counts HFile blocks;
     ``unmarked`` has the partitions whose folders have no ``.hoodie_partition_metadata``.
 
-    Timelines do not change, so what follows from them is kept: all partitions have log files of the same instants.
+    Timelines do not change, so what follows from them is kept: all partitions have log files of the same instants. ``refuses_lost``: something that
+    is lost is an error; if not, the reader does without the metadata table.
     """
 
+    refuses_lost: ClassVar[bool] = True
     storage: Storage
     own: Timeline
     data: Timeline
@@ -107,7 +110,7 @@ class MetadataSlices:
         """Read the metadata table's timeline once, if the caller has not (``own``). ``folder``: the timeline of the data table; ``whole`` as in
         `CommittedFiles`.
         """
-        place = folder.below(_TIMELINE)
+        place = folder.below(FOLDER)
         listed = place.load() if own is None else own
         committed = CommittedFiles(place, folder, whole)
         return cls(folder.storage, listed, data, committed=committed, executor=folder.executor)
@@ -260,14 +263,14 @@ class MetadataSlices:
             or self.data.find(i.requested_time) is not None
             or i.requested_time.startswith(INITIAL_INSTANTS)
         )
-        return MetadataSlices(self.storage, replace(self.own, instants=known), self.data, committed=self.committed)
+        return type(self)(self.storage, replace(self.own, instants=known), self.data, committed=self.committed)
 
     def as_planned(self) -> MetadataSlices:
         """Return the same without commits that completed after the metadata table's timeline was read: a compaction planned now must leave their
         logs to the slices after it, where readers look for them.
         """
         known = tuple(i for i in self.data if i.is_pending or self.own.find(i.requested_time) is not None)
-        return MetadataSlices(self.storage, self.own, replace(self.data, instants=known), committed=self.committed)
+        return type(self)(self.storage, self.own, replace(self.data, instants=known), committed=self.committed)
 
     @property
     def is_ahead(self) -> bool:
@@ -293,7 +296,8 @@ class MetadataSlices:
     def history(self) -> ArchivedTimeline:
         """The archived timeline of the metadata table."""
         if self._history is None:
-            self._history = TimelineFolder(self.storage, _TIMELINE).history
+            known = self.committed
+            self._history = TimelineFolder(self.storage, _TIMELINE).history if known is None else known.folder.history
         return self._history
 
     def _is_older(self, requested_time: str) -> bool:

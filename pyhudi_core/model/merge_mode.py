@@ -13,6 +13,9 @@ from enum import Enum
 from pyhudi_core.model.printing import printable
 
 MODE = "hoodie.record.merge.mode"
+OLDER_LAW = "pyhudi.version6.merge.law"
+"""The law by which logs of versions up to 6 merge: an option of readers, and a property of a table that was raised under it. None: that of 0.15."""
+LAW_OF_LATER = "1.x"
 _STRATEGY_ID = ("hoodie.record.merge.strategy.id", "hoodie.compaction.record.merger.strategy")
 _PAYLOAD = ("hoodie.compaction.payload.class", "hoodie.table.legacy.payload.class")
 
@@ -101,7 +104,7 @@ def merging_of(props: Mapping[str, str], named: str, ordered: bool) -> tuple[Mer
 
     Up to version 6 the payload class alone decides: its strategy id stands for event time in later versions only.
     """
-    if rules_of(props).precombines:
+    if int(props["hoodie.table.version"]) < _LAWS_OF_MODES:
         payload = first(props, _PAYLOAD, MergeMode.COMMIT_TIME_ORDERING.payload_class)
         older = _OLDER_PAYLOADS.get(
             payload, MergeMode.EVENT_TIME_ORDERING if payload == _EVENT_TIME else MergeMode.CUSTOM
@@ -115,7 +118,7 @@ def rules_of(props: Mapping[str, str]) -> MergeRules:
     """Return the rules that the properties add to the mode; the mode of partial updates is one of its words, or was refused."""
     version = int(props["hoodie.table.version"])
     if version < _LAWS_OF_MODES:
-        return MergeRules(precombines=True)
+        return MergeRules(precombines=props.get(OLDER_LAW) != LAW_OF_LATER)
     if version == _LAWS_OF_MODES:
         return MergeRules()
     partial = props.get(PARTIAL_MODE, "").strip().upper().replace("NONE", "")

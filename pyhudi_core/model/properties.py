@@ -33,6 +33,7 @@ from pyhudi_core.model.merge_mode import (
     FILL_UNAVAILABLE,
     IGNORE_DEFAULTS,
     MODE,
+    OLDER_LAW,
     PARTIAL_MODE,
     MergeMode,
     MergeRules,
@@ -70,6 +71,7 @@ _WRITTEN_VERSIONS = (8, 9)
 V1, V2 = "V1", "V2"
 """The versions of indexes of the metadata table: what those of table version 8, and of 9, are when they are made."""
 _LAST_WITH_V1 = 8
+_FIRST_WITH_LIST = 6
 _LAYOUTS = {"3": "1", "4": "1", "5": "1", "6": "1", "8": "2", "9": "2"}
 """The layout of the timeline of each table version that is read."""
 
@@ -209,8 +211,13 @@ class TableConfig:
 
     @property
     def reads_metadata_table(self) -> bool:
-        """Whether reads use the metadata table, if there is one. One of timeline layout 1 is left alone: a listing shows the same files."""
+        """Whether reads use the complete metadata table, if there is one."""
         return self.timeline_layout > 1
+
+    @property
+    def reads_list_of_files(self) -> bool:
+        """Whether reads use the list of files in the metadata table, if there is one. Before version 6 it had another form."""
+        return self.version >= _FIRST_WITH_LIST
 
     @property
     def timeline_folder(self) -> str:
@@ -227,12 +234,15 @@ class TableConfig:
 
     def refusal_of_writing(self, table: str) -> TableError | None:
         """Return the error for a version or a format that is only read; None for what is written."""
-        why, found = self.why_not_written, str(self.version)
+        why, found, hint = self.why_not_written, str(self.version), f"Nothing was changed. {self.way_to_writing}"
         if why and self.version in _WRITTEN_VERSIONS:
-            hint = "Nothing was changed. Write with Hudi and this plug-in."
             return UnsupportedTableError(why, table=table, path=_PATH, hint=hint)
-        hint = f"Nothing was changed. {_OLDER_ONLY_READ}"
         return TableVersionError(why, found=found, table=table, path=_PATH, hint=hint) if why else None
+
+    @property
+    def way_to_writing(self) -> str:
+        """What to do to write a table that is only read."""
+        return "Write with Hudi and this plug-in." if self.version in _WRITTEN_VERSIONS else _OLDER_ONLY_READ
 
     def refuse_writing(self, table: str, before: TableConfig | None = None) -> None:
         """Raise `TableVersionError` for a version that is only read, and for another one than ``before``, with which a write began."""
@@ -304,6 +314,12 @@ class TableConfig:
     def naming_fields(self) -> tuple[str, ...]:
         """The columns that name a row in the table: those that identify it, and the partition columns; each once."""
         return tuple(dict.fromkeys((*self.identifying_fields, *self.partition_fields)))
+
+    def merged_by(self, older_law: str | None) -> TableConfig:
+        """Return the configuration as a reader sees it who chose a law for tables up to version 6 (`OLDER_LAW`); it says nothing of later ones."""
+        if older_law is None or self.timeline_layout > 1 or self.raw.get(OLDER_LAW) == older_law:
+            return self
+        return self.with_properties({OLDER_LAW: older_law})
 
     def to_properties(self) -> dict[str, str]:
         """Return every property for storing, unknown ones included."""

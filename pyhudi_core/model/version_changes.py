@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyhudi_core.model.merge_mode import MIGRATED, MODE, PARTIAL_MODE, MergeMode
+from pyhudi_core.model.merge_mode import MIGRATED, MODE, OLDER_LAW, PARTIAL_MODE, MergeMode
 from pyhudi_core.model.properties import (
     CLASS_OF,
     FORMAT,
@@ -48,6 +48,7 @@ def to_version_8(config: TableConfig, at: str = "") -> dict[str, str | None]:
         _STRATEGY: config.merge_strategy_id,
         _OLD_STRATEGY: None,
         _PAYLOAD: config.payload_class,
+        OLDER_LAW: config.raw.get(OLDER_LAW),
         METADATA_PARTITIONS: None,
         METADATA_PARTITIONS_INFLIGHT: None,
         RAISED_AT: at or None,
@@ -84,7 +85,7 @@ def to_version_6(config: TableConfig) -> dict[str, str | None]:
     is_merged = config.table_type is TableType.MERGE_ON_READ
     return {
         **dict.fromkeys(
-            (*_OF_LATER_VERSIONS, _INITIAL, MODE, _STRATEGY, _LEGACY, INDEX_DEFINITIONS, FORMAT, RAISED_AT)
+            (*_OF_LATER_VERSIONS, _INITIAL, MODE, _STRATEGY, _LEGACY, INDEX_DEFINITIONS, FORMAT, RAISED_AT, OLDER_LAW)
         ),
         VERSION: "6",
         "hoodie.timeline.layout.version": "1",

@@ -63,6 +63,11 @@ def left_behind(folder: TimelineFolder) -> tuple[Instant, ...]:
     return _unknown(folder, folder.load(), _found(folder))
 
 
+def files_of(folder: TimelineFolder, instant: Instant) -> tuple[tuple[str, Instant], ...]:
+    """Return the files that the old timeline has of an instant, each with what it stands for: requested, inflight, completed."""
+    return tuple(sorted((one for one in _found(folder) if one[1].group == instant.group), key=lambda one: one[1].rank))
+
+
 def _found(folder: TimelineFolder) -> list[tuple[str, Instant]]:
     """Return the paths of the files of the old timeline, each with its instant."""
     layout = LayoutOne()
@@ -78,8 +83,8 @@ def _unknown(folder: TimelineFolder, timeline: Timeline, found: Sequence[tuple[s
 
 
 def _known(folder: TimelineFolder, timeline: Timeline, times: Set[str]) -> set[tuple[str, Action]]:
-    """Return the instants of the new timeline, archived ones included, with these requested times."""
-    found = {instant.group for instant in timeline}
+    """Return the completed instants of the new timeline, archived ones included, with these requested times."""
+    found = {instant.group for instant in timeline.completed}
     missing = times - {time for time, _ in found}
     if missing and timeline.has_history:
         rows = folder.history.contents(missing)

@@ -154,14 +154,14 @@ class OpenedTable:
         return replace(self.runtime, instants=self._instants[generator])
 
 
-def reopened(context: TableContext) -> TableContext:
+def reopened(context: TableContext, *, any_version: bool = False) -> TableContext:
     """Return the same data table with its properties read again, and its metadata table if they list one now. Raises as `OpenedTable.context`, and
-    `TableVersionError` if another writer has upgraded the table.
+    `TableVersionError` if another writer has upgraded the table, but for ``any_version``.
     """
     config = TableConfig.from_properties(properties_file.read(context.root), table=context.root.location)
     folders = {context.folder.path: context.folder}
     now = TableContext.of(context.root, config, context.protocol, folders=folders)
-    now.config.refuse_writing(context.table, context.config)
+    now.config.refuse_writing(context.table, None if any_version else context.config)
     return _with_metadata_table(now, {known.folder.path: known.folder for known in context.companions})
 
 

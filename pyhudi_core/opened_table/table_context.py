@@ -109,6 +109,7 @@ class TableContext:
 
         ``clock``: None, the protocol's.
         """
+        config = config.merged_by(protocol.options.older_merge_law)
         path = config.timeline_folder
         folder = folders.get(path) if folders is not None else None
         if folder is None:

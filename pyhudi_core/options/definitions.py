@@ -333,6 +333,9 @@ WRITE_OPTIONS = (
     Option("pyhudi.condition.timezone", "condition_timezone", str, None,
            "Time zone of conditions: of times without a zone, `hour(at)`, `CAST(at AS DATE)`. By default the data source of Spark takes the zone of "
            "its session, and everything else UTC; a Spark session in another zone then refuses a condition that depends on it.", Scope.READ),
+    Option("pyhudi.version6.merge.law", "older_merge_law", str, None,
+           "By which law the logs of a table of versions 3 to 6 are merged: that of Hudi `0.15`, which wrote it (the default), or that of `1.x`, "
+           "as Hudi 1.0 and later read the same table. An upgrade keeps the rows that this law gives.", Scope.READ, choices=words("0.15", "1.x")),
     Option("hoodie.write.auto.upgrade", "auto_upgrade", bool, False,
            "Accepted because Hudi 1.1 and newer need it to keep a table at version 8; no write of this package changes the version.",
            choices={"false": "false"}),

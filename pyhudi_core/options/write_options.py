@@ -233,6 +233,7 @@ class WriteOptions:
     names_writer: bool
     shares_commits: bool
     condition_timezone: str | None
+    older_merge_law: str | None
 
     def __post_init__(self) -> None:
         if self.condition_timezone is not None:

@@ -4,6 +4,7 @@ They are as stable as the names of ``pyhudi``, know no orchestrator, and are imp
 
 - ``settings``, ``table_match``: what an asset or a task says of its table (`TableSettings`), the write that it asks for (`HudiWrite`), and a table
   that differs from it (`refuse_mismatch`).
+- ``only_read``: a table that this release does not write (`what_works`, `refuse_only_read`).
 - ``data``: what a function may return (`normalised`, with the orchestrator's own words in a `Giver`), and only the rows of some partitions.
 - ``partition_values``, ``partition_condition``: the folders of a span of time (`Folders`), and the scan of some partitions (`condition_of`).
 - ``incremental`` on ``checkpoints``, ``gaps`` and ``backlog``: `changes_since` gives the unread `Changes` of a table to a `Reader`; the commit that
@@ -59,6 +60,9 @@ if TYPE_CHECKING:
     from pyhudi_core.orchestration.incremental import refuse_if_consumed as refuse_if_consumed
     from pyhudi_core.orchestration.instant_times import moment_of as moment_of
     from pyhudi_core.orchestration.instant_times import time_of as time_of
+    from pyhudi_core.orchestration.only_read import refuse_only_read as refuse_only_read
+    from pyhudi_core.orchestration.only_read import say_what_works as say_what_works
+    from pyhudi_core.orchestration.only_read import what_works as what_works
     from pyhudi_core.orchestration.partition_condition import condition_of as condition_of
     from pyhudi_core.orchestration.partition_values import Folders as Folders
     from pyhudi_core.orchestration.partition_values import value_of_path as value_of_path
@@ -144,11 +148,13 @@ _HOMES = {
     "options_for_open": "options",
     "positions_of": "orchestration.checkpoints",
     "refuse_if_consumed": "orchestration.incremental",
-    "refuse_mismatch": "orchestration.table_match",
     "refuse_apart": "table_transactions",
+    "refuse_mismatch": "orchestration.table_match",
+    "refuse_only_read": "orchestration.only_read",
     "refuse_torn": "table_transactions",
     "refuse_unfit_options": "options.fitting",
     "rows_by_table": "orchestration.several_outputs",
+    "say_what_works": "orchestration.only_read",
     "schema_of": "orchestration.data",
     "schema_text": "orchestration.remote_write",
     "service_kinds": "services.registry",
@@ -158,6 +164,7 @@ _HOMES = {
     "state_of": "orchestration.table_services",
     "time_of": "orchestration.instant_times",
     "value_of_path": "orchestration.partition_values",
+    "what_works": "orchestration.only_read",
     "why_not_together": "table_transactions",
 }
 

@@ -11,7 +11,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from pyhudi_core.errors import UnsupportedTableError
+from pyhudi_core.errors import CorruptionError, ObjectNotFoundError, UnsupportedTableError
 from pyhudi_core.file_groups.listing import FileListing, StorageListing
 from pyhudi_core.file_groups.named_files import NamedFiles
 from pyhudi_core.file_groups.view import FileGroupView
@@ -152,10 +152,27 @@ def _metadata_table(
     """Return the metadata table if the properties list it, it exists, and it knows every commit. Commits come first,
     then it, then the storage's listing.
     """
-    storage = folder.storage
     readable = readable_partitions(config)
     if FILES not in readable:
         return None
+    if not folder.layout.is_older:
+        return _usable(folder, readable, timeline, visibility, beside)
+    try:
+        return _usable(folder, readable, timeline, visibility, None)
+    except (CorruptionError, ObjectNotFoundError) as error:
+        _log.warning("the metadata table of %s is not used: %s", folder.storage.location, error)
+        return None
+
+
+def _usable(
+    folder: TimelineFolder,
+    readable: tuple[str, ...],
+    timeline: Timeline,
+    visibility: Visibility,
+    beside: Beside | None,
+) -> MetadataTable | None:
+    """Return the metadata table if it is there and knows every commit, and no later one."""
+    storage = folder.storage
     own = None if beside is None else beside.timeline
     found = MetadataTable.open(timeline, folder, readable, own=own)
     if own is not None and not (len(own) and found.slices.knows(visibility.commits)):

@@ -215,9 +215,12 @@ class TimelineFolder:
             self._history = self.layout.history(self.storage, f"{self.path}/{self.history_path}", self.raised)
         return self._history
 
-    def below(self, path: str) -> TimelineFolder:
-        """Return the timeline of a table below this one, with what it remembers; ``path`` from this table's folder."""
-        return self._below.setdefault(path, TimelineFolder(self.storage, path, executor=self.executor))
+    def below(self, table: str) -> TimelineFolder:
+        """Return the timeline of a table in a folder of this one, in the same layout, with what it remembers."""
+        own, history = self.layout.in_table
+        path = f"{table}/{own}"
+        made = TimelineFolder(self.storage, path, history, layout=self.layout, executor=self.executor)
+        return self._below.setdefault(path, made)
 
     def load(self) -> Timeline:
         """List the folder once."""

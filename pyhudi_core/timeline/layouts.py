@@ -7,7 +7,7 @@ and changes what differs. `TimelineFolder.of` chooses one when a table is opened
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pyhudi_core.errors import CorruptTimelineError, SnapshotExpiredError
 from pyhudi_core.lazy import lazy_call
@@ -30,7 +30,15 @@ Names = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 class TimelineLayout:
-    """Layout 2: the name of a completed file has its completion time, and its content is Avro."""
+    """Layout 2: the name of a completed file has its completion time, and its content is Avro.
+
+    Attributes:
+        in_table: where a table without properties of its own for that has its timeline, and below it the archived one.
+        is_older: whether the metadata table has the form of versions up to 6.
+    """
+
+    in_table: ClassVar[tuple[str, str]] = (".hoodie/timeline", "history")
+    is_older: ClassVar[bool] = False
 
     def parse(self, name: str) -> Instant | None:
         """Parse the name of a timeline file; None for other names, which readers skip."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from pyhudi_core.errors import CommitAbortedError, InvalidOptionError
+from pyhudi_core.errors import CommitAbortedError, InvalidOptionError, TableVersionError
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.instant import Action, Instant, State, is_time, parse_time
 from pyhudi_core.opened_table.opened_table import reopened
@@ -254,6 +254,23 @@ class _Fence:
             return None
         begin.announce(self.transaction, None, b"")
         return self.victim
+
+
+def undo_write(context: TableContext, requested: Instant) -> None:
+    """Roll back a write of this process that did not commit, also if another program has raised or lowered the table since the write began."""
+    time = requested.requested_time
+    try:
+        if roll_back(context, time) is None:
+            sweep_late_files(context, requested)
+    except TableVersionError:
+        now = reopened(context, any_version=True)
+        timeline = now.folder.load()
+        for begun in timeline.pending:
+            if begun.action is Action.ROLLBACK and rolled_back_by(now, begun.requested_time) == time:
+                resume(now, timeline, begun)
+                now.root.delete_many([f.path for f in now.root.list(f"{layout.STAGED}/{begun.requested_time}-")])
+        if roll_back(now, time) is None:
+            sweep_late_files(now, requested)
 
 
 def sweep_late_files(context: TableContext, requested: Instant) -> None:

@@ -39,7 +39,7 @@ from pyhudi_core.transaction import markers
 from pyhudi_core.transaction.begin import TableSeen, Transaction, begin_write, withdraw
 from pyhudi_core.transaction.commit import Finished, Gate
 from pyhudi_core.transaction.locking import after_failure, hold
-from pyhudi_core.transaction.rollback import repair_by_policy, roll_back, sweep_late_files
+from pyhudi_core.transaction.rollback import repair_by_policy, undo_write
 from pyhudi_core.write import altering, cases, checks, key_form, non_blocking, refusals
 from pyhudi_core.write.attempt import (
     Attempt,
@@ -588,6 +588,5 @@ def _remove(context: TableContext, transaction: Transaction, *, asked: bool) -> 
     transaction.heartbeat.handle.cancel()
     if not asked:
         markers.remove_leaks(context, transaction.requested_time)
-    if roll_back(context, transaction.requested_time) is None:
-        sweep_late_files(context, transaction.requested)
+    undo_write(context, transaction.requested)
     transaction.heartbeat.stop(context)

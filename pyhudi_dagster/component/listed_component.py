@@ -15,6 +15,7 @@ from pydantic import Field
 
 import pyhudi as hudi
 from pyhudi.errors import HudiError
+from pyhudi_core import orchestration
 from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_dagster.component.lake_component import HudiLakeComponent
 from pyhudi_dagster.component.shared_attributes import LakeDefaults
@@ -118,7 +119,9 @@ def _facts(lake: hudi.Lake, name: str) -> dict[str, Any]:
             {"name": each.name, "type": each.type, "nullable": each.constraints.nullable, "tags": dict(each.tags)}
             for each in column_schema(table).columns
         ]
-        return {"table_type": table.config.table_type.value.lower(), "columns": columns}
+        works = orchestration.what_works(table)
+        said = {"only_read": works} if works else {}
+        return {"table_type": table.config.table_type.value.lower(), "columns": columns, **said}
     except HudiError as error:
         return {"error": f"{type(error).__name__}: {error}"}
 
@@ -136,7 +139,7 @@ def _listed(state_path: Path) -> list[dict[str, Any]]:
 
 def _external(listed: dict[str, Any]) -> LakeExternal:
     error = listed.get("error")
-    said = f"It could not be opened when the tables were listed. {error}" if error else None
+    said = f"It could not be opened when the tables were listed. {error}" if error else listed.get("only_read")
     return LakeExternal(key=listed["table"], table_type=listed.get("table_type", "copy_on_write"), description=said)
 
 

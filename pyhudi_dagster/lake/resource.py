@@ -124,10 +124,13 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     def table(self, name: str, settings: TableSettings | None = None) -> "hudi.HudiTable":
         """Open a table by its name, such as ``sales/orders``; starts no JVM. Raises `TableNotFoundError`.
 
-        ``settings`` are those of the table's asset: their options also apply, as in every run that writes the table.
+        ``settings`` are those of the table's asset: their options also apply, as in every run that writes the table. A log line says what works on a
+        table that is only read.
         """
         options = self._options(settings) if settings is not None else dict(self.options)
-        return hudi.open_table(self.location(name), storage_options=dict(self.storage_options), options=options)
+        table = hudi.open_table(self.location(name), storage_options=dict(self.storage_options), options=options)
+        orchestration.say_what_works(table)
+        return table
 
     def _options(self, settings: TableSettings) -> dict[str, object]:
         """Return the options of the lake, overridden by those of the asset. Table options of the asset apply only to the creation of the table."""

@@ -18,6 +18,7 @@ from pyhudi import CommitMetadata, WriteStat
 from pyhudi_core.orchestration import past_commits
 from pyhudi_core.orchestration.data import descriptions_of
 from pyhudi_core.orchestration.instant_times import moment_of, parsed
+from pyhudi_core.orchestration.only_read import what_works
 from pyhudi_dagster.lake.info import HudiAssetInfo
 from pyhudi_dagster.reporting.column_schema import column_schema, declared_schema
 from pyhudi_dagster.reporting.input_metadata import backlog_entries, gap_entries
@@ -89,10 +90,11 @@ def row_entries(stats: Iterable[WriteStat], dropped: int = 0) -> dict[str, Any]:
 
 
 def name_entries(table: hudi.HudiTable, commit: past_commits.PastCommit) -> dict[str, Any]:
-    """Return the entries that identify a commit."""
+    """Return the entries that identify a commit; of a table that is only read also what works on it."""
     moment = moment_of(table, commit.completion_time)
     when = {"hudi/completion_time": dg.MetadataValue.timestamp(moment)} if moment else {}
-    return {**when, "hudi/instant": commit.instant.requested_time}
+    works = what_works(table)
+    return {**when, "hudi/instant": commit.instant.requested_time, **({"hudi/only_read": works} if works else {})}
 
 
 def operation_entry(commit: past_commits.PastCommit) -> dict[str, Any]:

@@ -67,10 +67,13 @@ class _Asked:
 
 
 def adopted(lake: HudiLakeResource, info: HudiAssetInfo, step: Step) -> CompletedCommit | None:
-    """Return the commit that this attempt has already made."""
+    """Return the commit that this attempt has already made. Raises `TableError` for a table that is only read, before a function makes its rows."""
     table = existing(lake, info)
-    found = runner.adopted(step, table) if table is not None else None
-    if table is None or found is None:
+    if table is None:
+        return None
+    found = runner.adopted(step, table)
+    if found is None:
+        orchestration.refuse_only_read(table)
         return None
     return _found(table, info, step, found)
 

@@ -11,6 +11,8 @@ import pyarrow as pa
 import pytest
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from support.airflow_home import as_a_worker, dag_of, states, xcoms
+from support.disk import contents
+from support.golden import OTHER_VERSIONS, unpack
 
 import pyhudi as hudi
 from pyhudi.errors import InvalidOptionError
@@ -258,3 +260,33 @@ def test_bad_rows_fail_at_once_and_nothing_is_published(home: Path, lake: Path) 
 def test_a_wrong_argument_is_refused_when_the_dag_file_is_parsed(how: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidOptionError, match=said):
         HudiWriteOperator(task_id="t", table="a", python_callable=list, **how)
+
+
+@as_a_worker
+def test_a_task_that_writes_a_table_of_version_6_fails_before_its_function_is_called_and_one_that_reads_it_works(
+    home: Path, lake: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    unpack("hudi-0.15.0/cow_plain", lake / "older", OTHER_VERSIONS)
+    before = contents(str(lake / "older"))
+    finished = run(
+        "older",
+        """
+    @task.hudi(table="older", record_key="id")
+    def write():
+        open("called", "w").close()
+        return rows(1)
+
+    @task
+    def read():
+        from pyhudi_airflow import HudiHook
+        assert HudiHook().table("older").scan().count() > 0
+
+    write()
+    read()
+""",
+    )
+    assert states(finished) == {"write": "failed", "read": "success"}
+    assert not Path("called").exists()
+    assert contents(str(lake / "older")) == before
+    assert "Reads of it work" in caplog.text
+    assert "pyhudi upgrade" in caplog.text

@@ -12,6 +12,7 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 from dagster.components.testing.utils import create_defs_folder_sandbox
+from support.golden import OTHER_VERSIONS, unpack
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import InvalidOptionError
@@ -191,6 +192,15 @@ def test_a_table_that_cannot_be_opened_is_listed_with_its_error(lake: Path, tmp_
     component.write_state_to_path(state)
     found = specs(component.build_defs_from_state(dg.ComponentTree.for_test().load_context, state))
     assert "It could not be opened when the tables were listed" in (found["tmp/x"].description or "")
+
+
+def test_a_listed_table_of_version_6_says_what_works_on_it(tmp_path: Path) -> None:
+    unpack("hudi-0.15.0/cow_plain", tmp_path / "lake" / "older", OTHER_VERSIONS)
+    component, state = listed(tmp_path / "lake"), tmp_path / "state"
+    component.write_state_to_path(state)
+    [spec] = specs(component.build_defs_from_state(dg.ComponentTree.for_test().load_context, state)).values()
+    assert "Reads of it work" in (spec.description or "")
+    assert "pyhudi upgrade" in (spec.description or "")
 
 
 def test_a_list_of_another_release_is_refused(lake: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import psutil
 import pyarrow as pa
 import pytest
 from support.dagster_services import filled, orders_asset, tick
+from support.disk import contents
 from support.golden import OTHER_VERSIONS, unpack
 from support.tables import create_plain
 
@@ -333,6 +334,37 @@ def test_an_external_table_of_version_6_is_reported_and_read(lake, instance):
         changes.backlog.commits - 1,
     )
     assert held.to_arrow().num_rows > 0
+
+
+def test_a_table_of_version_6_says_what_works_once_when_it_is_opened_and_in_its_events(lake, instance, caplog):
+    location = Path(lake.location("older"))
+    location.parent.mkdir(parents=True)
+    unpack("hudi-0.15.0/cow_plain", location, OTHER_VERSIONS)
+    for _ in range(2):
+        lake.table("older")
+    [told] = [each.getMessage() for each in caplog.records if "version 6" in each.getMessage()]
+    assert "Reads of it work" in told
+    assert "pyhudi upgrade" in told
+    (newest, *_) = reversed(look(lake, instance, hudi_external_asset("older")).asset_events)
+    assert "Reads of it work" in newest.metadata["hudi/only_read"].value
+
+
+def test_an_asset_of_a_table_of_version_6_is_refused_before_its_function_is_called(lake, instance):
+    location = Path(lake.location("older"))
+    location.parent.mkdir(parents=True)
+    unpack("hudi-0.15.0/cow_plain", location, OTHER_VERSIONS)
+
+    @hudi_asset(record_key="id", ordering="ts")
+    def older() -> pa.Table:
+        pytest.fail("its rows cannot be written")
+
+    before = contents(str(location))
+    ended = dg.materialize([older], instance=instance, resources={"lake": lake}, raise_on_error=False)
+    (failure,) = [event for event in ended.all_events if event.is_step_failure]
+    error = str(failure.event_specific_data.error)
+    assert "TableVersionError" in error
+    assert "pyhudi upgrade" in error
+    assert contents(str(location)) == before
 
 
 @pytest.mark.slow

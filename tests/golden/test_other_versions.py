@@ -28,6 +28,8 @@ from pyhudi_core.errors import (
 from pyhudi_core.formats.log.blocks import BlockType, Header, encode_block
 from pyhudi_core.formats.log.contents import write_records
 from pyhudi_core.formats.log.reader import LogReader
+from pyhudi_core.model.instant import time_after
+from pyhudi_core.model.merge_mode import OLDER_LAW
 
 OLDER = {"hudi-0.15.0", "hudi-1.0.2-version6"}
 QUERIES = queries(OTHER_VERSIONS)
@@ -137,7 +139,7 @@ def test_a_condition_and_a_count_find_the_same_rows(unpacked: dict[str, str]) ->
     assert table.scan(where=f"id = '{key}'", meta=False).count() == 1
 
 
-def test_the_metadata_table_of_version_6_is_not_used(tmp_path: Path) -> None:
+def test_a_metadata_table_of_version_6_without_a_byte_changes_nothing(tmp_path: Path) -> None:
     place = copy_of("hudi-0.15.0/mor_indexed", tmp_path)
     before = hudi.open_table(str(place)).scan().to_arrow()
     for file in (place / ".hoodie" / "metadata").rglob("*"):
@@ -440,9 +442,61 @@ def test_a_payload_class_whose_merge_in_logs_is_not_known_is_refused_by_name(tmp
     name = f"org.apache.hudi.common.model.{payload}"
     changed(place, hoodie_compaction_payload_class=name)
     table = hudi.open_table(str(place))
-    with pytest.raises(UnsupportedTableError, match=payload):
+    with pytest.raises(UnsupportedTableError, match=payload) as raised:
         table.scan().to_arrow()
+    assert OLDER_LAW in (raised.value.hint or "")
     assert table.scan(mode="read_optimized").count() > 0
+
+
+# --- the law by which logs merge
+
+
+def as_later(place: Path | str) -> hudi.HudiTable:
+    """The table by the law of Hudi 1.x."""
+    return hudi.open_table(str(place), options={OLDER_LAW: "1.x"})
+
+
+def test_the_option_gives_the_rows_that_later_releases_read(unpacked: dict[str, str]) -> None:
+    """Hudi 1.0.2 and 1.2.0 read 52 rows where 0.15 reads 48, and the later one of two rows of a key."""
+    place = unpacked["hudi-0.15.0/mor_event_payload"]
+    [middle] = {q.options["as.of.instant"] for q in QUERIES if unpacked[q.table] == place and q.kind == "time_travel"}
+    counted = [(t.scan().count(), t.scan(as_of=middle).count()) for t in (hudi.open_table(place), as_later(place))]
+    assert counted == [(48, 24), (52, 35)]
+    place = unpacked["hudi-0.15.0/mor_avro"]
+    ours, theirs = (
+        sorted(map(str, t.scan(meta=False).to_arrow().to_pylist())) for t in (hudi.open_table(place), as_later(place))
+    )
+    assert [len(set(ours) - set(theirs)), len(set(theirs) - set(ours))] == [1, 1]
+    row = "id = 'k00036'"
+    assert [t.scan(where=row).to_arrow()["ts"].to_pylist() for t in (hudi.open_table(place), as_later(place))] == [
+        [18],
+        [17],
+    ]
+
+
+def test_tasks_in_another_process_merge_by_the_law_of_the_reader(unpacked: dict[str, str]) -> None:
+    tasks = pickle.loads(pickle.dumps(as_later(unpacked["hudi-0.15.0/mor_event_payload"]).scan().tasks()))
+    assert sum(batch.num_rows for task in tasks for batch in task.batches()) == 52
+
+
+def test_an_upgrade_keeps_the_rows_of_the_law_that_was_chosen(tmp_path: Path) -> None:
+    place = copy_of("hudi-0.15.0/mor_event_payload", tmp_path)
+    table = as_later(place)
+    before, middle = table.scan().to_arrow(), table.timeline.commits[2].requested_time
+    states = table.scan(as_of=middle).count()
+    assert states != hudi.open_table(str(place)).scan(as_of=middle).count()
+    assert table.upgrade(8)
+    for raised in (table, hudi.open_table(str(place))):
+        found = raised.scan().to_arrow()
+        assert (found.num_rows, raised.scan(as_of=time_after(middle)).count()) == (before.num_rows, states)
+
+
+def test_the_law_of_a_reader_says_nothing_of_later_versions(tmp_path: Path) -> None:
+    table = hudi.create_table(str(tmp_path), pa.schema([("id", pa.int64())]), "id", options={OLDER_LAW: "1.x"})
+    table.upsert(pa.table({"id": [1]}))
+    assert OLDER_LAW not in (tmp_path / ".hoodie" / "hoodie.properties").read_text()
+    with pytest.raises(InvalidOptionError, match=OLDER_LAW):
+        hudi.open_table(str(tmp_path), options={OLDER_LAW: "2"})
 
 
 @pytest.mark.parametrize("damage", [b"{", b"[]", b'{"partitionToWriteStats": {"": [{"path": 7}]}}', b"\xff\xfe"])

@@ -42,6 +42,7 @@ class Case:
     later: list[Step]
     ours: list[Step]
     options: dict[str, str] = field(default_factory=dict)
+    version: int = 8
 
     @property
     def identity(self) -> list[str]:
@@ -149,6 +150,7 @@ def make(case: Case, path: Path, given: Callable[[pa.Table], Any] = as_it_is) ->
         partition_by=case.partition,
         ordering=case.ordering,
         options=case.options,
+        version=case.version,
     )
     model, moments, schema = Model(case), [], case.schema
     for step in case.steps:

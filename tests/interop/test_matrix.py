@@ -173,6 +173,11 @@ def go_round(relay: Relay) -> None:
     relay.hudis(("upsert", rows(range(99, 105), 600)))
 
 
+def _skip_unknown(cell: Cell, release: JudgeProcess) -> None:
+    if cell.version == 9 and release.release == "1.0.2":
+        pytest.skip("Hudi 1.0.2 does not open tables of version 9")
+
+
 @pytest.mark.one_in(3, first=2)
 @pytest.mark.row("I1", "I2", "I3", "I4", "I5", "I7", "I8", "Q3")
 @pytest.mark.timeout(1800)
@@ -180,18 +185,20 @@ def go_round(relay: Relay) -> None:
 def test_a_table_of_each_kind_goes_from_hand_to_hand(
     release: JudgeProcess, second_reader: JudgeProcess, cell: Cell, tmp_path: Path
 ) -> None:
-    if cell.version == 9 and release.release == "1.0.2":
-        pytest.skip("Hudi 1.0.2 does not open tables of version 9")
+    _skip_unknown(cell, release)
     go_round(make(cell, tmp_path / "table", release, reading_beside(release, second_reader)))
 
 
 @pytest.mark.slow
 @pytest.mark.row("I1", "I2", "I3", "I5", "Q3")
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("cell", [cell for cell in pairwise() if cell.indexes == "record"], ids=lambda cell: cell.name)
+@pytest.mark.parametrize(
+    "cell", [cell for n in (8, 9) for cell in pairwise(n) if cell.indexes == "record"], ids=lambda cell: cell.name
+)
 def test_twenty_commits_in_turn_keep_every_index_true(
     release: JudgeProcess, second_reader: JudgeProcess, cell: Cell, tmp_path: Path
 ) -> None:
+    _skip_unknown(cell, release)
     relay = make(cell, tmp_path / "table", release, reading_beside(release, second_reader))
     for number in range(10):
         ts = 1000 + 10 * number

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,6 +11,8 @@ import pytest
 from support.golden import FIXTURES, OTHER_VERSIONS, by_key, unpack
 
 import pyhudi_core as hudi
+from pyhudi_core.errors import TableVersionError
+from pyhudi_core.model.merge_mode import OLDER_LAW
 
 from .judges import META_COLUMNS, JudgeProcess, Judges
 
@@ -120,13 +124,88 @@ def test_hudi_0_15_reads_and_continues_a_table_that_was_lowered_to_version_6(
     assert_same(found.scan().to_arrow(), before)
 
 
+@pytest.mark.slow
+@pytest.mark.row("Q2", "J4")
+@pytest.mark.parametrize("name", ["mor_event_payload", "mor_avro", "mor_partial_payload"])
+def test_hudi_1_reads_a_table_of_version_6_as_we_do_with_the_option(
+    name: str, judge: JudgeProcess, tmp_path: Path
+) -> None:
+    place = unpack(f"hudi-0.15.0/{name}", tmp_path, OTHER_VERSIONS)
+    told = json.loads((OTHER_VERSIONS / f"hudi-0.15.0/{name}/expected.json").read_text())
+    for file, changed in told["modified"].items():  # Hudi 1.x takes these times as completion times
+        os.utime(tmp_path / file, ns=(changed * 10**6, changed * 10**6))
+    table = hudi.open_table(place, options={OLDER_LAW: "1.x"})
+    assert_same(judge.read(tmp_path), table.scan().to_arrow())
+    for query in told["queries"]:
+        if time := query["options"].get("as.of.instant"):
+            assert_same(judge.read_as_of(tmp_path, time), table.scan(as_of=time).to_arrow())
+
+
+@pytest.mark.slow
+@pytest.mark.row("Q2", "J4")
+def test_a_commit_that_the_upgrade_of_hudi_could_not_read_is_taken_over(judge: JudgeProcess, tmp_path: Path) -> None:
+    """Hudi logs that it cannot read a file, and raises the table without it."""
+    table = hudi.open_table(unpack("hudi-0.15.0/cow_plain", tmp_path, OTHER_VERSIONS))
+    before = table.scan().to_arrow()
+    newest = max((tmp_path / ".hoodie").glob("*.commit"))
+    body = newest.read_bytes()
+    newest.write_text("{")
+    called = f"left_{judge.release.replace('.', '_')}"
+    judge.sql(f"CREATE TABLE {called} USING hudi LOCATION '{tmp_path}'")
+    judge.sql(
+        f"CALL upgrade_table(table => '{called}', to_version => '{ {8: 'EIGHT', 9: 'NINE'}[VERSIONS[judge.release]] }')"
+    )
+    newest.write_bytes(body)
+    table = hudi.open_table(str(tmp_path))
+    assert table.config.version == VERSIONS[judge.release]
+    assert table.scan().count() < before.num_rows
+    assert judge.read(tmp_path).num_rows == table.scan().count()
+    [told] = [finding for finding in table.check().findings if finding.kind == "written_by_old_release"]
+    assert told.instant == newest.name.partition(".")[0]
+    assert table.upgrade().taken_over == 1
+    assert_same(table.scan().to_arrow(), before)
+    assert_same(judge.read(tmp_path), before)
+    goes_on_with(judge, table, tmp_path)
+
+
+OLDER = {3: "THREE", 4: "FOUR", 5: "FIVE"}
+
+
+@pytest.mark.slow
+@pytest.mark.row("Q2", "J4")
+@pytest.mark.parametrize("judge", ["0.15.0"], indirect=True)
+@pytest.mark.parametrize("name", ["cow_plain", "cow_archived", "mor_avro", "mor_event_payload"])
+@pytest.mark.parametrize("version", OLDER)
+def test_a_table_that_hudi_0_15_gave_an_older_version_is_read(
+    version: int, name: str, judge: JudgeProcess, tmp_path: Path
+) -> None:
+    """Such a table has all that Hudi changes between 3 and 6; when Hudi writes to it, it has version 6 again, and is raised."""
+    table = hudi.open_table(unpack(f"hudi-0.15.0/{name}", tmp_path, OTHER_VERSIONS))
+    before = table.scan().to_arrow()
+    called = f"{name}_{version}"
+    judge.sql(f"CREATE TABLE {called} USING hudi LOCATION '{tmp_path}'")
+    judge.sql(f"CALL downgrade_table(table => '{called}', to_version => '{OLDER[version]}')")
+    assert table.config.version == version
+    assert_same(table.scan().to_arrow(), before)
+    assert_same(judge.read(tmp_path), before)
+    with pytest.raises(TableVersionError, match=f"version {version}"):
+        table.upsert(before)
+    assert "raise it to 6 with Hudi 0.15 first" in table.upgrade.plan(8).why_not
+    hudi_writes(judge, tmp_path, with_ts(table.scan(meta=False).to_arrow().slice(0, 3), 10**6), upgrades="true")
+    assert table.config.version == 6
+    before = table.scan().to_arrow()
+    assert_same(judge.read(tmp_path), before)
+    assert table.upgrade(8)
+    assert_same(table.scan().to_arrow(), before)
+
+
 def with_ts(rows: pa.Table, ts: int) -> pa.Table:
     """The rows with another value to order by."""
     number = rows.schema.get_field_index("ts")
     return rows.set_column(number, "ts", pa.array([ts] * rows.num_rows, rows.schema.field(number).type))
 
 
-def hudi_writes(judge: JudgeProcess, place: Path, rows: pa.Table) -> None:
+def hudi_writes(judge: JudgeProcess, place: Path, rows: pa.Table, upgrades: str = "false") -> None:
     """An upsert of Hudi, with the options that its users give, in the version that the table has."""
     config = hudi.open_table(str(place)).config
     options = {
@@ -135,7 +214,7 @@ def hudi_writes(judge: JudgeProcess, place: Path, rows: pa.Table) -> None:
         "hoodie.datasource.write.partitionpath.field": ",".join(config.partition_fields),
         "hoodie.datasource.write.precombine.field": ",".join(config.ordering_fields),
         "hoodie.datasource.write.table.type": config.table_type.value,
-        "hoodie.write.auto.upgrade": "false",
+        "hoodie.write.auto.upgrade": upgrades,
         "hoodie.write.table.version": str(config.version),
     }
     judge.write(place, rows, "upsert", **options)

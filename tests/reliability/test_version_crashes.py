@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from hashlib import sha256
 
 import pytest
@@ -17,7 +17,7 @@ from support.golden import FIXTURES, OTHER_VERSIONS
 from pyhudi_core.doctor.kinds import Area, Severity
 from pyhudi_core.errors import TableVersionError
 from pyhudi_core.metadata_table.index_definitions import read_definitions
-from pyhudi_core.model.properties import V2
+from pyhudi_core.model.properties import RAISED_AT, V2
 from pyhudi_core.opened_table.table_context import METADATA_TABLE
 from pyhudi_core.storage.below import StorageBelow
 from pyhudi_core.testing import Profile
@@ -58,13 +58,16 @@ def audit(world: TableWorld, _rows: Hashable) -> Audit:
     return Audit(tuple(problems))
 
 
-def scenario_of(name: str, kind: Profile, operate: Operation) -> CrashScenario[TableWorld]:
+def scenario_of(
+    name: str, kind: Profile, operate: Operation, prepare: Callable[[TableWorld], None] = lambda world: None
+) -> CrashScenario[TableWorld]:
     setup = setup_for(kind)
 
     def world(remains: Remains | None) -> TableWorld:
         if remains is None:
             made = table_world(setup, start_ms=AFTER_THE_FIXTURES_MS)
             unpacked(made, name)
+            prepare(made)
             return made
         made = table_world(setup, image=remains.image, start_ms=remains.time_ms, seed=1)
         made.storage.unfinished.update(remains.unfinished)
@@ -90,6 +93,37 @@ def test_a_table_of_version_6_is_raised_or_as_it_was_wherever_the_process_dies()
 @pytest.mark.parametrize("name", SIX)
 def test_a_table_of_version_6_is_raised_or_as_it_was_after_a_crash_at_every_call(name: str, kind: Profile) -> None:
     crash_everywhere(scenario_of(name, kind, upgrade), CrashPlan(twice=0.1)).assert_clean()
+
+
+# --- commits that an upgrade of Hudi left on the old timeline
+
+
+def with_a_commit_left_behind(world: TableWorld) -> None:
+    """The table as if Hudi had raised it, and had not been able to read the newest commit."""
+    table = world.table()
+    table.upgrade(8)
+    newest = table.timeline.commits[-1].requested_time
+    storage = world.storage
+    properties = storage.get(properties_file.PATH).decode().splitlines(keepends=True)
+    storage.put(properties_file.PATH, "".join(x for x in properties if not x.startswith(RAISED_AT)).encode())
+    for info in [*storage.list(".hoodie/timeline/"), *storage.list(".hoodie/.aux/.pyhudi/")]:
+        if "/.pyhudi/" in info.path or newest in info.path:
+            storage.delete(info.path)
+
+
+@pytest.mark.row("K11")
+def test_a_commit_that_was_left_behind_is_there_or_not_wherever_the_process_dies() -> None:
+    plan = CrashPlan(share=0.0, states=0.1, every_site=False, kinds=(CRASH,))
+    scenario = scenario_of("hudi-0.15.0/cow_plain", Profile.LOCAL_POSIX, upgrade, with_a_commit_left_behind)
+    assert crash_everywhere(scenario, plan).assert_clean().recoveries > 2
+
+
+@pytest.mark.slow
+@pytest.mark.row("K11")
+@pytest.mark.parametrize("kind", [Profile.S3, Profile.LOCAL_POSIX])
+def test_a_commit_that_was_left_behind_is_there_or_not_after_a_crash_at_every_call(kind: Profile) -> None:
+    scenario = scenario_of("hudi-0.15.0/cow_plain", kind, upgrade, with_a_commit_left_behind)
+    crash_everywhere(scenario, CrashPlan(twice=0.1)).assert_clean()
 
 
 # --- to version 6

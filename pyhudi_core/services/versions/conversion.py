@@ -60,10 +60,10 @@ def converted_instants(folder: TimelineFolder, kept: Timeline) -> Iterator[Conve
             named = replace(file, action=Action.CLUSTERING) if clusters and file.is_pending else file
             if file.is_completed:
                 named = replace(file, completion_time=time_after(file.requested_time))
-            yield ConvertedFile(named.file_name(), _in_avro(layout, file, body, folder.file(file)))
+            yield ConvertedFile(named.file_name(), in_avro(layout, file, body, folder.file(file)))
 
 
-def _in_avro(layout: LayoutOne, file: Instant, body: bytes, path: str) -> bytes:
+def in_avro(layout: LayoutOne, file: Instant, body: bytes, path: str) -> bytes:
     """Return the content of a file: JSON as Avro, and everything else as it is."""
     if not body or body.startswith(MAGIC) or file.action not in DATA_ACTIONS or file.state is State.REQUESTED:
         return body

@@ -27,7 +27,7 @@ from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model import version_changes
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State, is_time
-from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.model.properties import METADATA_PARTITIONS, TableConfig
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.compaction.compaction_plan import CompactionOperation, CompactionPlan
 from pyhudi_core.services.service import Execution, Refused
@@ -91,7 +91,9 @@ def look(context: TableContext) -> OlderTable:
     """Look at a table of version 6."""
     timeline = context.folder.load()
     names = _instants_listed(context)
-    snapshot = load(context, timeline)
+    # What is raised is what the folders have, and not what the metadata table of others says.
+    unlisted = context.config.with_properties({METADATA_PARTITIONS: None}, table=context.table)
+    snapshot = load(replace(context, config=unlisted), timeline)
     return OlderTable(context, timeline, names, snapshot, slices_to_settle(snapshot))
 
 
@@ -315,6 +317,7 @@ class Raising:
         context, transaction = self.transaction.context, self.transaction
         before = self.found.context.config
         now = TableConfig.from_properties(properties_file.read(context.root), table=context.table)
+        now = now.merged_by(context.options.older_merge_law)
         if _instants_listed(context) != self.found.names or dict(now.raw) != dict(before.raw):
             raise CommitConflictError(
                 "Another program changed the timeline or the properties while the table was raised",

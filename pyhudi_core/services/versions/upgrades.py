@@ -21,7 +21,7 @@ from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.metadata.metadata_tables import MetadataTableOf
 from pyhudi_core.services.progress import ServiceProgress, silent
 from pyhudi_core.services.service import Execution
-from pyhudi_core.services.versions import eight_and_nine, lowering_eight, raising_six
+from pyhudi_core.services.versions import eight_and_nine, left_commits, lowering_eight, raising_six
 from pyhudi_core.services.versions.version_plan import VersionPlan, VersionResult
 from pyhudi_core.transaction import rollback
 from pyhudi_core.transaction.commit import Gate
@@ -77,7 +77,7 @@ class Upgrades(OfTable):
             engine = engine_for(None, self.context.runtime.executor, spark, self.context.table)
             how = Execution(engine, gate, {}, progress or silent)
             if self.context.config.timeline_layout > 1:
-                return _change(self.context, to, how) if to > self.context.config.version else self._end(engine)
+                return _change(self.context, to, how) if to > self.context.config.version else self._ended(how)
             raised = self._raise_six(how, roll_back=roll_back)
             return replace(raised, to=_change(self.context.below(""), to, how).to) if to > raised.to else raised
 
@@ -110,6 +110,15 @@ class Upgrades(OfTable):
         attempt = raising_six.Raising.begin(found, how)
         attempt.run()
         return attempt
+
+    def _ended(self, how: Execution) -> VersionResult:
+        """End an upgrade: put commits on the timeline that only the old one has, as far as that is right, and do what else is left."""
+        listed = self.context.config.metadata_partitions
+        rollback.repair(self.context)
+        with Retries(self.context) as retries:
+            taken = retries.until_done(lambda: left_commits.take_over(self.context.below(""), how))
+        ended = self._end(how.engine, listed if taken else ())
+        return replace(ended, taken_over=len(taken), why_not="") if taken else ended
 
     def _end(self, engine: Engine, listed: tuple[str, ...] = ()) -> VersionResult:
         """Do what is left after the decision: roll writes back that never ended, make the metadata table, remove the old timeline when it is due."""
@@ -254,7 +263,16 @@ def _refuse_unknown(to: int) -> None:
 def _left_to_do(context: TableContext) -> VersionPlan:
     """Return what is left to do of an upgrade that is decided."""
     old, version = OldTimeline.of(context.folder, context.config.raised_at), context.config.version
-    why = "" if old.pending or old.removable else f"the table has version {version} already"
+    left = left_commits.find(context)
+    taken = tuple(each.instant for each in left if not each.why_not)
+    stay = tuple(
+        f"the {each}, which only the old timeline has, stays there: {each.why_not}" for each in left if each.why_not
+    )
+    why = (
+        "" if old.pending or old.removable or taken else "; ".join((f"the table has version {version} already", *stay))
+    )
     if why and old.files:
         why += f"; {len(old.files)} files of the old timeline stay until there is a newer commit"
-    return VersionPlan(version, version, old.pending, files=len(old.removable), why_not=why)
+    return VersionPlan(
+        version, version, old.pending, files=len(old.removable), taken_over=taken, left_behind=stay, why_not=why
+    )

@@ -27,6 +27,8 @@ class VersionPlan:
         files: of the old timeline that would be removed, after an earlier upgrade.
         logs: that would be removed, compacted before: the states of which they are a part cannot be read any more.
         indexes: partitions of the metadata table that would be made anew or dropped.
+        taken_over: commits that only the old timeline has, and that would be put on the newer one.
+        left_behind: such commits that stay where they are, with the reason.
         properties: those that would change; None removes one.
         why_not: why nothing would be done.
         refused: the error, if a change of version would be refused.
@@ -43,6 +45,8 @@ class VersionPlan:
     files: int = 0
     logs: int = 0
     indexes: tuple[str, ...] = ()
+    taken_over: tuple[Instant, ...] = ()
+    left_behind: tuple[str, ...] = ()
     properties: Mapping[str, str | None] = field(default_factory=dict, repr=False)
     why_not: str = ""
     refused: Refused | None = field(default=None, compare=False)
@@ -73,7 +77,13 @@ class VersionPlan:
         if not self:
             return f"Nothing to do: {self.why_not}"
         if self.found == self.to:
-            return f"End the change to version {self.to}: roll {len(self.pending)} writes back, remove {self.files} files of the old timeline"
+            parts = [
+                f"roll {len(self.pending)} writes back" if self.pending else "",
+                f"remove {self.files} files of the old timeline" if self.files else "",
+                f"take {len(self.taken_over)} commits over that only the old timeline has" if self.taken_over else "",
+                *self.left_behind,
+            ]
+            return f"End the change to version {self.to}: {'; '.join(filter(None, parts))}"
         parts = [
             f"roll {len(self.pending)} writes back" if self.pending else "",
             f"leave {len(self.plans)} plans of services out" if self.plans else "",
@@ -98,6 +108,7 @@ class VersionResult(ServiceResult):
         rolled_back: the writes that never ended.
         file_groups: how many got a base file.
         indexes: the partitions of the metadata table that the table has now.
+        taken_over: how many commits were put on the timeline that only the old one had.
         left: why a part is left to do; empty if there is none.
     """
 
@@ -109,6 +120,7 @@ class VersionResult(ServiceResult):
     archived: int = 0
     files: int = 0
     indexes: tuple[str, ...] = ()
+    taken_over: int = 0
     left: str = ""
 
     @property
@@ -125,6 +137,7 @@ class VersionResult(ServiceResult):
             "rolled_back": len(self.rolled_back),
             "file_groups": self.file_groups,
             "files": self.files,
+            "taken_over": self.taken_over,
         }
 
     def __str__(self) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from pyhudi_core.errors import CorruptTimelineError, DataError, ObjectNotFoundError
 from pyhudi_core.formats.avro.container import MAGIC, SYNC_SIZE, decode_record, encode_record
@@ -31,6 +31,9 @@ _NO_NONCE = bytes(SYNC_SIZE)
 
 class LayoutOne(TimelineLayout):
     """Layout 1 of the timeline."""
+
+    in_table: ClassVar[tuple[str, str]] = (".hoodie", "archived")
+    is_older: ClassVar[bool] = True
 
     def parse(self, name: str) -> Instant | None:
         found = parse_file_name(name)

@@ -1,0 +1,218 @@
+"""Commits that only the timeline of version 6 has, in a table that was raised: they are put on the newer timeline, if nothing was built without them.
+
+Hudi's upgrade leaves a file behind that it cannot read, and a writer of an old release that did not know of an upgrade writes to the old timeline.
+The rows of such a commit are in files that nobody reads.
+
+A commit is taken over as it is, with a completion time of now, so that readers of changes get its rows. That is right only if its files are what
+comes next in each of their file groups, and if none of its new keys is in another file group by now. Everything else is told with its reason, and
+stays.
+The decision also takes the metadata table from the list, as it does not know the commit; it is made anew afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError, CorruptionError
+from pyhudi_core.file_groups.slice import FileSlice
+from pyhudi_core.formats.base_file import BaseFileReader
+from pyhudi_core.index.base import NOT_FOUND
+from pyhudi_core.index.key_files import FileLookUp, IndexedFiles, no_logs
+from pyhudi_core.model.commit import CommitMetadata, WriteStat
+from pyhudi_core.model.file_names import BaseFileName, LogFileName, parse_data_file, split
+from pyhudi_core.model.instant import Action, Instant
+from pyhudi_core.model.meta_fields import COMMIT_TIME, RECORD_KEY
+from pyhudi_core.model.operation import SERVICE_OPERATIONS
+from pyhudi_core.model.properties import METADATA_PARTITIONS, METADATA_PARTITIONS_INFLIGHT, TableConfig
+from pyhudi_core.model.version_changes import VERSION
+from pyhudi_core.opened_table.old_timeline import files_of, left_behind
+from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.services.service import Execution
+from pyhudi_core.services.versions.conversion import in_avro
+from pyhudi_core.snapshot.snapshot import Snapshot, build
+from pyhudi_core.timeline import properties_file
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.timeline.layout_one.layout import LayoutOne
+from pyhudi_core.transaction import begin
+from pyhudi_core.transaction.begin import Transaction, completion_time_after
+from pyhudi_core.transaction.commit import ask_gate
+from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, decide, staged_intent
+from pyhudi_core.transaction.record import Publication, PublicationKind
+from pyhudi_core.transaction.reserved_decision import deciding, sweep_reservation
+from pyhudi_core.write.first_metadata.metadata_staging import Staging
+
+_UNLISTED = {METADATA_PARTITIONS: None, METADATA_PARTITIONS_INFLIGHT: None}
+_NEW = ("", "null")
+"""What a commit says of the commit before, for the first file of a file group."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftCommit:
+    """A commit that only the old timeline has.
+
+    Attributes:
+        instant: its name there.
+        files: its files there, each with its instant.
+        why_not: why it cannot be taken over; empty if it can be.
+        rows: how many rows it says that it wrote.
+    """
+
+    instant: Instant
+    files: tuple[tuple[str, Instant], ...]
+    why_not: str = ""
+    rows: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.instant.action} {self.instant.requested_time} ({self.rows:,} rows)"
+
+
+def find(context: TableContext) -> list[LeftCommit]:
+    """Return the commits that were left behind, oldest first, each judged against the table as it is now. Changes nothing."""
+    if context.config.timeline_layout == 1 or not context.config.was_raised:
+        return []
+    found = sorted(left_behind(context.folder), key=lambda instant: instant.requested_time)
+    if not found:
+        return []
+    timeline = context.folder.load()
+    # By the listing of the folders: a metadata table may know such a commit, and then no snapshot is read without it.
+    config = context.config.with_properties(_UNLISTED, table=context.table)
+    snapshot = build(context.storage, context.folder, config, timeline, executor=context.runtime.executor)
+    return [_judged(context, instant, snapshot, timeline) for instant in found]
+
+
+def _judged(context: TableContext, instant: Instant, snapshot: Snapshot, timeline: Timeline) -> LeftCommit:
+    files = files_of(context.folder, instant)
+    path = files[-1][0]
+    try:
+        commit = LayoutOne().decode(context.storage.get(path), instant, path)
+    except CorruptionError as error:
+        return LeftCommit(instant, files, f"its file cannot be read: {error.message}")
+    rows = sum(stat.rows for stat in commit.stats)
+    return LeftCommit(instant, files, next(_reasons(context, instant, commit, snapshot, timeline), ""), rows)
+
+
+def _reasons(
+    context: TableContext, instant: Instant, commit: CommitMetadata, snapshot: Snapshot, timeline: Timeline
+) -> Iterator[str]:
+    """Yield what speaks against taking a commit over; what is cheap comes first."""
+    if commit.operation in SERVICE_OPERATIONS:
+        yield "it is a table service, which changed no row: its rows are where they were"
+    if instant.action is Action.REPLACECOMMIT:
+        yield "it replaces file groups, which may have been written since"
+    if not context.config.populate_meta_fields:
+        yield "the table has no meta columns, so that its rows cannot be told apart"
+    archived = context.folder.history.newest_completion("9" * 17) if timeline.has_history else ""
+    if archived > instant.requested_time:
+        yield "newer commits are archived, so that readers would take it for one of them"
+    partitions = {stat.partition for stat in commit.stats}
+    pieces = {piece.group: piece for piece in snapshot.view.all_slices(partitions & {*snapshot.view.partitions()})}
+    for stat in commit.stats:
+        if stat.path and (why := _why_not_next(context, instant, stat, pieces.get((stat.partition, stat.file_id)))):
+            yield f"{why} ({stat.path})"
+    own = {(stat.partition, stat.file_id) for stat in commit.stats}
+    for partition in sorted(partitions):
+        others = [piece for piece in pieces.values() if piece.partition == partition and piece.group not in own]
+        if known := _keys_elsewhere(context, instant, commit, partition, others):
+            yield f"{known:,} of its keys are in other file groups by now"
+
+
+def _why_not_next(context: TableContext, instant: Instant, stat: WriteStat, piece: FileSlice | None) -> str:
+    """Say why a file is not what comes next in its file group, whose newest slice is ``piece``."""
+    info = context.storage.head(stat.path)
+    if info is None:
+        return "a file of it is gone"
+    name = parse_data_file(split(stat.path)[1])
+    if isinstance(name, LogFileName):
+        below = instant.requested_time if piece is None else piece.requested_time
+        since = () if piece is None else [log for log in piece.logs if log.name.requested_time > instant.requested_time]
+        return "" if name.requested_time == below and not since else "its file group was written since"
+    if not isinstance(name, BaseFileName) or (stat.size and info.size != stat.size):
+        return "a file of it has another size than the commit says"
+    before = stat.prev_commit in _NEW if piece is None else piece.requested_time == stat.prev_commit and not piece.logs
+    return "" if before else "its file group was written since"
+
+
+def _keys_elsewhere(
+    context: TableContext, instant: Instant, commit: CommitMetadata, partition: str, others: Sequence[FileSlice]
+) -> int:
+    """Return how many keys of rows that the commit wrote into base files of a partition are in other file groups."""
+    keys = [RECORD_KEY, COMMIT_TIME]
+    found = []
+    for stat in commit.stats:
+        if stat.partition == partition and isinstance(parse_data_file(split(stat.path)[1]), BaseFileName) and others:
+            with context.storage.open_input(stat.path) as source:
+                rows = pa.Table.from_batches(BaseFileReader(source, stat.path, keys).iter_batches())
+            found.append(rows.filter(pc.equal(rows[COMMIT_TIME], instant.requested_time))[RECORD_KEY])
+    if not found:
+        return 0
+    wanted = pa.chunked_array([chunk for column in found for chunk in column.chunks], pa.string())
+    numbers, _ = FileLookUp().find(context.storage, tuple(IndexedFiles.of(piece, no_logs) for piece in others), wanted)
+    return int((numbers != NOT_FOUND).sum())
+
+
+def take_over(context: TableContext, how: Execution) -> tuple[Instant, ...]:
+    """Put every commit that can be taken over on the timeline, oldest first, each by one decision; returns their instants.
+
+    Raises `CommitConflictError` if others change the table meanwhile.
+    """
+    done: list[Instant] = []
+    while found := [left for left in find(context) if not left.why_not]:
+        done.append(_take_over(context, found[0], how))
+        context = context.below("")
+    return tuple(done)
+
+
+def _take_over(context: TableContext, left: LeftCommit, how: Execution) -> Instant:
+    seen, what = context.folder.load(), f"take over the commit {left.instant.requested_time}"
+    transaction = begin.reserve(context, Action.INDEXING)
+    try:
+        with deciding(transaction, what, lambda: sweep_reservation(transaction)) as terms:
+            ask_gate(how.gate, context, what)
+            decide(context, _TakeOver(transaction, left, seen).intent, lambda _: None, terms)
+    except OutcomeUnknown as unknown:
+        raise CommitStateUnknownError(
+            f"The storage failed while a commit was taken over: {unknown.error.message}",
+            token=transaction.token,
+            table=context.table,
+            hint="Do it again: the next writer has ended what was decided.",
+        ) from unknown.error
+    context.storage.delete_many([path for path, _ in left.files])
+    return left.instant
+
+
+@dataclass(frozen=True, slots=True)
+class _TakeOver:
+    """One decision. ``seen``: the timeline before the commit was judged."""
+
+    transaction: Transaction
+    left: LeftCommit
+    seen: Timeline
+
+    def intent(self, timeline: Timeline) -> StagedIntent:
+        """Return the files of the instant, and the list without a metadata table. Raises `CommitConflictError` after another commit."""
+        context, transaction = self.transaction.context, self.transaction
+        now = TableConfig.from_properties(properties_file.read(context.root), table=context.table)
+        if dict(now.raw) != dict(context.config.raw) or timeline.commits.instants != self.seen.commits.instants:
+            raise CommitConflictError(
+                "Another writer changed the table while a commit was taken over", table=context.table, hint="Try again."
+            )
+        time = completion_time_after(context, max(timeline.high_water_mark, transaction.requested_time))
+        bodies = dict(self._created(timeline, time))
+        staging = Staging(transaction)
+        made = [Publication(path, staging.kept(body)) for path, body in bodies.items()]
+        changes = tuple(sorted({VERSION: str(now.version), **_UNLISTED}.items()))
+        made.insert(-1, Publication(properties_file.PATH, "", PublicationKind.PROPERTIES, changes=changes))
+        return staged_intent(transaction, made, bodies, completion_time=time, groups=(1,) * len(made))
+
+    def _created(self, timeline: Timeline, completion: str) -> Iterator[tuple[str, bytes]]:
+        """Yield the files of the instant that the timeline does not have, each with its bytes, the completed one last."""
+        context, layout = self.transaction.context, LayoutOne()
+        is_pending = any(instant.group == self.left.instant.group for instant in timeline)
+        for path, file in self.left.files:
+            named = replace(file, completion_time=completion) if file.is_completed else file
+            if file.is_completed or not is_pending:
+                yield context.folder.file(named), in_avro(layout, file, context.storage.get(path), path)
