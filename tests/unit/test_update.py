@@ -225,6 +225,7 @@ BAD = {
     "an overflow of 64 bits": ({"qty": "9223372036854775807 + id"}, DataError, "qty"),
     "a number beyond a float": ({"price": 10**400}, PredicateError, "price"),
     "a number that would be rounded": ({"price": "9007199254740993"}, PredicateError, "rounded"),
+    "a constant that a decimal would round": ({"exact": "1 / 3"}, PredicateError, "rounded to 0.33"),
     "a fraction as a Python value": ({"qty": 5.9}, PredicateError, "would become 5"),
     "a number for a date": ({"since": 20240506}, PredicateError, "unit"),
     "more decimal places": ({"exact": "exact * 1.123"}, DataError, "round"),
@@ -235,6 +236,24 @@ BAD = {
     "a random number": ({"price": "rand()"}, PredicateError, "RAND()"),
     "the time of the call": ({"since": "current_date()"}, PredicateError, "CURRENT_DATE"),
 }
+
+
+@pytest.mark.parametrize("given", ["16777217", 16777217, 2**24 + 3])
+def test_a_whole_number_that_a_narrow_column_would_round_is_refused(location: str, given: object) -> None:
+    table = hudi.create_table(location, pa.schema([("id", pa.int64()), ("f", pa.float32())]), "id")
+    table.insert(pa.table({"id": [1], "f": pa.array([0.1], pa.float32())}))
+    with pytest.raises(PredicateError, match="Column f is float and does not take"):
+        table.update({"f": given})
+    table.update({"f": 2**24})
+    table.update({"f": 0.1}, where="f > 1")
+    assert table.to_arrow()["f"].to_pylist() == [pytest.approx(0.1)]
+
+
+def test_a_field_of_a_struct_is_set_with_its_struct(location: str) -> None:
+    table = hudi.create_table(location, pa.schema([("id", pa.int64()), ("s", pa.struct([("a", pa.int64())]))]), "id")
+    table.insert(pa.table({"id": [1], "s": [{"a": 1}]}))
+    with pytest.raises(PredicateError, match="set s, with all of its fields"):
+        table.update({"s.a": 2})
 
 
 @pytest.mark.parametrize(("given", "error", "says"), BAD.values(), ids=BAD)
