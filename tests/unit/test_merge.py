@@ -164,6 +164,40 @@ def test_sources_of_other_libraries_are_taken_once_and_again(where: object) -> N
     assert found(table)[1] == (2, 3, "a", 33.0, "p")
 
 
+@pytest.mark.parametrize("kind", ["copy-on-write in partitions", "without keys", "without keys in logs"])
+def test_whole_numbers_of_pandas_are_integers_in_a_merge_and_a_replace_as_in_an_upsert(kind: str) -> None:
+    """A column of a DataFrame that misses values has floating-point numbers, also in structs and lists."""
+    fields = pa.schema(
+        [
+            ("id", pa.int64()),
+            ("n", pa.int32()),
+            ("st", pa.struct([("a", pa.int64()), ("c", pa.string())])),
+            ("ls", pa.list_(pa.int64())),
+        ]
+    )
+    chosen = {"record_key": "id", **KINDS[kind], "ordering": None, "partition_by": ()}
+    table = hudi.create_table(f"memory://merge/whole-{kind}", fields, **chosen)  # type: ignore[arg-type]
+    table.insert(
+        pa.Table.from_pylist([{"id": i, "n": i, "st": {"a": i, "c": "x"}, "ls": [i]} for i in range(3)], fields)
+    )
+    new = [
+        {"id": 1, "n": 10, "st": {"a": 5, "c": None}, "ls": [1, None]},
+        {"id": 2, "n": None, "st": {"a": None, "c": "k"}, "ls": None},
+        {"id": 7, "n": None, "st": None, "ls": [3]},
+    ]
+    frame = pa.Table.from_pylist(new, fields).to_pandas()
+    assert frame["n"].dtype == "float64"
+    merge = table.merge(frame, on="id").when_matched_update_all().when_not_matched_insert_all("source.n IS NULL")
+    merge.run()
+    assert table.to_arrow().sort_by("id").to_pylist()[1:] == new
+    assert table.replace(frame.iloc[1:], where="n IS NULL")
+    assert table.to_arrow().sort_by("id").to_pylist()[1:] == new
+    with pytest.raises(DataError, match="n cannot be computed or stored"):
+        table.merge(frame.assign(n=[1.5, None, 2]), on="id").when_matched_update_all().run()
+    table.merge(frame.assign(n=[1.5, None, 2]), on="id").when_matched_update({"n": "CAST(source.n * 2 AS INT)"}).run()
+    assert table.to_arrow().sort_by("id")["n"].to_pylist() == [0, 3, None, 4]
+
+
 def test_keys_meet_as_numbers_are_equal_and_never_by_rounding() -> None:
     start = pa.table(
         {
