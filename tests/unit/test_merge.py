@@ -454,13 +454,13 @@ def as_sql(method: str, values: dict[str, str] | None, where: str | None) -> str
     return f"{SQL[when]}{condition} THEN {does}"
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_random_merges_give_the_rows_of_duckdb(kind: str) -> None:
-    chance = random.Random(kind)
+def merge_as_duckdb(kind: str, seed: str, rounds: int) -> None:
+    """Random merges into one table, and into the same rows in DuckDB."""
+    chance = random.Random(seed)
     start = random_rows(chance, range(40), 1)
-    table, judge = made("judge", kind, start), duckdb.connect()
+    table, judge = made(f"judge-{seed}", kind, start), duckdb.connect()
     judge.execute("CREATE TABLE t AS SELECT * FROM start")
-    for ts in range(2, 8):
+    for ts in range(2, 2 + rounds):
         source = random_rows(chance, range(chance.randrange(30), 50), ts)
         clauses = chance.sample(MATCHED, chance.randint(1, 3)) + chance.sample(ALONE, chance.randint(0, 2))
         clauses += chance.sample(INSERTS, chance.randint(0, 2))
@@ -475,7 +475,20 @@ def test_random_merges_give_the_rows_of_duckdb(kind: str) -> None:
         text = " ".join(as_sql(*clause) for clause in clauses)
         judge.execute(f"MERGE INTO t AS target USING source ON target.id = source.id {text}")
         expected = judge.execute("SELECT * FROM t ORDER BY id").fetchall()
-        assert str(found(table)) == str(expected), text
+        assert str(found(table)) == str(expected), f"{seed}: {text}"
+    judge.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_random_merges_give_the_rows_of_duckdb(kind: str) -> None:
+    merge_as_duckdb(kind, kind, 6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_thousand_random_merges_give_the_rows_of_duckdb(kind: str, seed: int) -> None:
+    merge_as_duckdb(kind, f"{kind} {seed}", 10)
 
 
 def test_names_in_on_are_found_in_any_case_as_in_conditions(location: str) -> None:
