@@ -2,7 +2,7 @@
 
 The catalog knows the completion time of the newest commit that it has (`LAST_COMPLETION`). Commits that completed later say which folders they wrote.
 Completion times are in the order in which commits become visible, so a commit that began early and completed late is not missed. All folders are
-compared if the commits since then are not all on the active timeline, and after a restore.
+compared if the commits since then are not all on the active timeline, and once after a restore (`LAST_RESTORE`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from pyhudi_core.catalog.objects import CatalogPartition, Values
-from pyhudi_core.catalog.wanted import LAST_COMMIT, LAST_COMPLETION
+from pyhudi_core.catalog.wanted import LAST_COMMIT, LAST_COMPLETION, LAST_RESTORE
 from pyhudi_core.errors import UnsupportedTableError
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.partition_path import unescaped
@@ -88,7 +88,14 @@ def newest(state: Snapshot) -> dict[str, str]:
     found = {LAST_COMMIT: max(one.requested_time for one in commits)}
     if completed := state.timeline.newest_completion:
         found[LAST_COMPLETION] = completed
+    if restored := _last_restore(state):
+        found[LAST_RESTORE] = restored
     return found
+
+
+def _last_restore(state: Snapshot) -> str:
+    restores = (one for one in state.timeline if one.is_completed and one.action is Action.RESTORE)
+    return max((one.completion_time or "" for one in restores), default="")
 
 
 def changed_since(context: TableContext, state: Snapshot, known: Mapping[str, str]) -> ChangedFolders:
@@ -121,9 +128,7 @@ def _why_all(context: TableContext, state: Snapshot, known: Mapping[str, str]) -
         return "there are no completion times"
     if not context.options.catalog.incremental:
         return "hoodie.meta.sync.incremental is false"
-    if since > timeline.newest_completion or any(
-        one.is_completed and one.action is Action.RESTORE and (one.completion_time or "") > since for one in timeline
-    ):
+    if since > timeline.newest_completion or _last_restore(state) > max(since, known.get(LAST_RESTORE, "")):
         return "the table was restored since the last sync"
     last, history = known[LAST_COMMIT], context.folder.history
     if timeline.has_history and history.completed_between(since, "9" * 17):

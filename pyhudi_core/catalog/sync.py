@@ -29,7 +29,7 @@ from pyhudi_core.write.states import load
 TRIES = 5
 _T = TypeVar("_T")
 Progress = Callable[[str, int, int], object]
-_MARKS = (names.LAST_COMMIT, names.LAST_COMPLETION)
+_MARKS = (names.LAST_COMMIT, names.LAST_COMPLETION, names.LAST_RESTORE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +232,7 @@ def _changes(
         partitions = _partition_changes(context, catalog, folders, table, there)
     marks = newest(state)
     unchanged = not what and not any((partitions.add, partitions.change, partitions.drop))
-    if marks == _marks(there) or (context.options.catalog.conditional and unchanged and _marks(there)):
+    if marks.items() <= _marks(there).items() or (context.options.catalog.conditional and unchanged and _marks(there)):
         marks = {}
     add, change, drop = partitions.add, partitions.change, partitions.drop
     return TableChanges(table, there, tuple(what), cascade, add, change, drop, marks, folders.reason)

@@ -19,6 +19,8 @@ READ_OPTIMIZED = f"{_FORMATS}HoodieParquetInputFormat"
 REAL_TIME = f"{_FORMATS}realtime.HoodieParquetRealtimeInputFormat"
 PROVIDER, SCHEMA = "spark.sql.sources.provider", "spark.sql.sources.schema"
 LAST_COMMIT, LAST_COMPLETION = "last_commit_time_sync", "last_commit_completion_time_sync"
+LAST_RESTORE = "pyhudi.last.restore.sync"
+"""Completion time of the newest restore that a sync saw. Hudi's tool leaves it as it is."""
 """The parameters by which a sync knows what the catalog has: Hudi's tool writes and reads them, too."""
 AS_READ_OPTIMIZED = "hoodie.query.as.ro.table"
 

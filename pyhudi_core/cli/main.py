@@ -69,7 +69,7 @@ _COMMANDS = {
     "upkeep": ("upkeep", "Run the table services that are due in tables, and say why."),
 }
 """Module and summary of each subcommand."""
-_OTHER_NAMES = {"status": "show"}
+_OTHER_NAMES = {"query": "sql", "status": "show"}
 """Names that people look for; the list of commands does not show them."""
 
 

@@ -22,6 +22,7 @@ from pyhudi_core.iceberg.partition_spec import FIRST_FIELD, PartitionSpec, spec_
 from pyhudi_core.iceberg.table_metadata import COMPLETED, INSTANT, MAPPING, NUMBERS, SYNCED, TableMetadata
 from pyhudi_core.iceberg.tree import LEAVES, Key, Tree, Writing
 from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.file_names import LogFileName, parse_data_file, split
 from pyhudi_core.model.instant import Instant, epoch_ms
 from pyhudi_core.model.internal_schema import Version, parse_version
 from pyhudi_core.model.operation import SERVICE_OPERATIONS
@@ -81,29 +82,70 @@ def follow(context: TableContext) -> None:
         )
 
 
-def let_go(context: TableContext, paths: Iterable[str]) -> None:
+@dataclass(frozen=True, slots=True)
+class Staying:
+    """Files that a clean must leave, because the metadata names them and cannot follow; ``why`` is empty if there are none."""
+
+    paths: frozenset[str] = frozenset()
+    why: str = ""
+
+
+def let_go(context: TableContext, paths: Iterable[str]) -> Staying:
     """Let the snapshots go that name one of these files, before a clean deletes them: the newest one is brought to the newest state first.
 
-    Raises as `sync`: no file is deleted while metadata names it, also if it is another program's.
+    If Iceberg cannot show that state, the newest snapshot stays as it is. The files that it names stay, with the logs of their file groups, and are
+    returned.
+    Raises for metadata of another program, and for damaged metadata: nobody knows which files that names.
     """
     storage = context.storage
     if not table_metadata.exists(storage):
-        return
+        return Staying()
     root = retention.location_of(context)
     read = retention.reader_of(storage, root)
-    going = frozenset(f"{root}/{path}" for path in paths)
+    asked = tuple(paths)
     for _ in range(retention.TRIES):
-        found = sync(context).metadata
+        found, staying = _followed(context, asked)
+        going = frozenset(f"{root}/{path}" for path in asked if path not in staying.paths)
         snapshots = found.snapshots
         kept = retention.kept_snapshots(snapshots, going, len(snapshots), read)
         dropped = snapshots[: len(snapshots) - len(kept)]
         if not dropped:
-            return
+            return staying
         found.keep_only(kept)
         if table_metadata.store(storage, found):
             retention.delete_objects(context, dropped, kept[:1])
-            return
+            return staying
     raise retention.too_many_tries(context)
+
+
+def refuse_others(context: TableContext) -> None:
+    """Raise for metadata of another program, and for damaged metadata: a clean would delete what it names."""
+    if table_metadata.exists(context.storage):
+        table_metadata.load(context.storage)
+
+
+def _followed(context: TableContext, paths: Iterable[str]) -> tuple[TableMetadata, Staying]:
+    """Return the metadata, at the newest state if Iceberg can show it; else with those of the files that its newest snapshot needs."""
+    try:
+        return sync(context).metadata, Staying()
+    except UnsupportedTableError as error:
+        found = table_metadata.load(context.storage)
+        if found is None or found.current is None:
+            raise
+        root = retention.location_of(context)
+        tree = Tree.open(root, retention.reader_of(context.storage, root), found.current["manifest-list"])
+        named = {entry["data_file"]["file_path"].removeprefix(f"{root}/") for entry in tree.every_file()}
+        groups = {(split(path)[0], file.file_id) for path in named if (file := parse_data_file(split(path)[1]))}
+        staying = frozenset(path for path in paths if path in named or _group_of_log(path) in groups)
+        return found, Staying(
+            staying, f"the Iceberg metadata names them, and cannot follow: {error.message}" if staying else ""
+        )
+
+
+def _group_of_log(path: str) -> tuple[str, str] | None:
+    folder, name = split(path)
+    file = parse_data_file(name)
+    return (folder, file.file_id) if isinstance(file, LogFileName) else None
 
 
 def refuse_unfit(context: TableContext) -> None:

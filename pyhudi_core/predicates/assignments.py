@@ -59,9 +59,12 @@ class Assignments:
         for name, value in given.items():
             path = field_path(columns, (name,))
             if path is None:
+                whole = field_path(columns, (str(name).partition(".")[0],))
                 raise PredicateError(
                     f"The update sets the column {name!r}, which does not exist",
-                    hint=f"The columns are {', '.join(columns.names[:30])}",
+                    hint=f"A struct is one value: set {whole[0]}, with all of its fields"
+                    if whole is not None and pa.types.is_struct(columns.field(whole[0]).type)
+                    else f"The columns are {', '.join(columns.names[:30])}",
                 )
             if path[0] in values:
                 raise PredicateError(f"The update sets the column {path[0]!r} twice", hint="Give one value")
@@ -116,7 +119,7 @@ def _is_exact(stored: object, given: Any) -> bool:
     if isinstance(stored, list | tuple):
         parts = list(given.items()) if isinstance(given, Mapping) else given
         return len(parts) == len(stored) and all(map(_is_exact, stored, parts))
-    if isinstance(stored, float):  # the nearest number is stored
+    if isinstance(stored, float) and not isinstance(given, int):  # the nearest number is stored
         return math.isinf(stored) == math.isinf(given)
     return bool(stored == given)
 
@@ -146,14 +149,22 @@ def _literal(field: pa.Field, node: Literal, text: str, zone: TimeZone) -> pc.Ex
         fitted = fit_literal(node, field.type, zone)
         if isinstance(node.value, dt.datetime) and pa.types.is_date(field.type):
             raise PredicateError("it has a time of day")
-        if isinstance(node.value, int) and isinstance(fitted.value, float) and int(fitted.value) != node.value:
-            raise PredicateError("it would be rounded")
-        return pc.scalar(_stored(pa.chunked_array([pa.array([fitted.value], fitted.type)]), field)[0])
+        stored = _stored(pa.chunked_array([pa.array([fitted.value], fitted.type)]), field)[0]
+        if _is_rounded(node.value, stored.as_py()):
+            raise PredicateError(f"it would be rounded to {stored.as_py()}")
+        return pc.scalar(stored)
     except (PredicateError, pa.ArrowException, OverflowError) as error:
         why = error.message if isinstance(error, PredicateError) else str(error)
         raise _unfit(
             field, text[:80], why.replace("cannot be compared with a value of type", "does not fit").splitlines()[0]
         ) from None
+
+
+def _is_rounded(given: object, stored: object) -> bool:
+    """Say whether a column would hold another number than a constant: for an integer and for a decimal column the nearest one is not enough."""
+    if isinstance(given, int) and isinstance(stored, float):
+        return math.isinf(stored) or int(stored) != given
+    return isinstance(given, float) and isinstance(stored, Decimal) and Decimal(given) != stored
 
 
 def _may_hold(column: pa.DataType, value: pa.DataType) -> bool:
@@ -168,15 +179,18 @@ def _may_hold(column: pa.DataType, value: pa.DataType) -> bool:
 
 
 def _unfit(field: pa.Field, what: str, why: str) -> PredicateError:
+    cast = f"DECIMAL({field.type.precision}, {field.type.scale})" if pa.types.is_decimal(field.type) else ""
     return PredicateError(
         f"Column {field.name} is {field.type} and does not take {what}: {why}",
-        hint=_HOW.get(str(field.type), "Give a value of this type; a struct with all of its fields")
+        hint=_HOW.get(str(field.type), _HOW_ELSE if not cast else _CAST.format(cast))
         + "; text in SQL has quotes inside: \"'new'\"",
     )
 
 
+_HOW_ELSE = "Give a value of this type; a struct with all of its fields"
+_CAST = "Give a value of this type, or CAST(... AS {}) in SQL"
 _HOW = {
-    str(kind): f"Give a value of this type, or CAST(... AS {word}) in SQL"
+    str(kind): _CAST.format(word)
     for kind, word in (
         (pa.int32(), "INT"),
         (pa.int64(), "BIGINT"),

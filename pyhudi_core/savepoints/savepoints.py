@@ -82,13 +82,18 @@ class Savepoints(OfTable):
             return retries.until_done(lambda: _create(reopened(self.context), instant, comment, created_by))
 
     def delete(self, instant: CommitPoint) -> bool:
-        """Delete the savepoint of a commit: cleaning may delete its files from now on. False if the commit has none."""
+        """Delete the savepoint of a commit: cleaning may delete its files from now on. False if the commit has none.
+
+        Given a savepoint of this list, it deletes that one only: not a savepoint that was made in its place since.
+        """
         context = reopened(self.context)
         with at_table(context.table):
             time = time_of(instant)
         found: list[Instant] = []
 
-        def remove(_timeline: Timeline) -> None:
+        def remove(timeline: Timeline) -> None:
+            if isinstance(instant, Savepoint) and not any(_is_of(i, instant) for i in timeline.completed):
+                return
             found.extend(files_of_instant(context.folder, time, {Action.SAVEPOINT}))
             # The completed file goes last: if this process dies before that, the savepoint is still there, and not one that seems to be made.
             remove_files(context.folder, reversed(found))
@@ -96,6 +101,11 @@ class Savepoints(OfTable):
         with at_table(context.table):
             decide(context, remove, lambda _: None, Terms(f"delete the savepoint {time}"))
         return bool(found)
+
+
+def _is_of(instant: Instant, savepoint: Savepoint) -> bool:
+    named = (instant.requested_time, instant.completion_time or "")
+    return instant.action is Action.SAVEPOINT and named == (savepoint.instant, savepoint.completion_time)
 
 
 def half_made(context: TableContext, timeline: Timeline, now_ms: int) -> tuple[Instant, ...]:
@@ -172,16 +182,9 @@ def _create(context: TableContext, instant: CommitPoint | None, comment: str, cr
     """Return one attempt."""
     timeline = context.folder.load()
     commit = saved_commit(context, timeline, instant)
-    known = [found for found in read_savepoints(context.folder, timeline) if found.instant == commit.requested_time]
-    if known and known[0].created_by == TAGGED_BY != created_by:
-        raise UnsupportedTableError(
-            f"The commit {commit.requested_time} has a tag ({known[0].comment}), which its schedule deletes",
-            table=context.table,
-            instant=commit.requested_time,
-            hint=f"Delete the tag, table.savepoints.delete('{commit.requested_time}'), and try again: that makes a savepoint that stays.",
-        )
-    if known:
-        return known[0]
+    known = _known(context, timeline, commit.requested_time, created_by)
+    if known is not None:
+        return known
     refuse_pending_restore(context, timeline)
     state = snapshot(context, commit)
     files: dict[str, list[str]] = {}
@@ -191,6 +194,19 @@ def _create(context: TableContext, instant: CommitPoint | None, comment: str, cr
     named = {partition: tuple(sorted(names)) for partition, names in sorted(files.items())}
     savepoint = Savepoint(commit.requested_time, "", created_by, comment, created_ms, named)
     return _Creating(begin.reserve(context, Action.SAVEPOINT), commit, state, savepoint).run()
+
+
+def _known(context: TableContext, timeline: Timeline, time: str, created_by: str) -> Savepoint | None:
+    """Return the savepoint that the commit has. Raises `UnsupportedTableError` if that is a tag, and the caller wants a savepoint that stays."""
+    known = next((found for found in read_savepoints(context.folder, timeline) if found.instant == time), None)
+    if known is not None and known.created_by == TAGGED_BY != created_by:
+        raise UnsupportedTableError(
+            f"The commit {time} has a tag ({known.comment}), which its schedule deletes",
+            table=context.table,
+            instant=time,
+            hint=f"Delete the tag, table.savepoints.delete('{time}'), and try again: that makes a savepoint that stays.",
+        )
+    return known
 
 
 @dataclass(slots=True)
@@ -220,12 +236,12 @@ class _Creating:
                 instant=time,
                 hint="table.savepoints shows whether it is there; make it again if not.",
             ) from unknown.error
-        made = [found for found in read_savepoints(context.folder, context.folder.load()) if found.instant == time]
-        if not made:
+        made = _known(context, context.folder.load(), time, self.savepoint.created_by)
+        if made is None:
             raise CommitConflictError(
                 "Another process took this one for dead", table=context.table, instant=time, hint="Try again."
             )
-        return made[0]
+        return made
 
     @property
     def _staged(self) -> tuple[str, str]:

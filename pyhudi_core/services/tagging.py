@@ -9,7 +9,7 @@ A savepoint is made and deleted by a decision each, so a run that dies leaves wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import ClassVar
@@ -99,8 +99,7 @@ class ScheduledTags(TableService[TaggingResult]):
         commit = "" if not due or tagged or newest is None else newest.requested_time
         names = tuple(f"{name} {now[name]}" for name in due) if commit else ()
         made = [Savepoint(commit, "", TAGGED_BY, "", context.runtime.clock.now_ms())] if commit else []
-        kept = {tag.instant for name, keep in schedules.items() for tag in _kept([*tags, *made], name, keep)}
-        gone = tuple(tag.instant for tag in tags if tag.instant not in kept)
+        gone = tuple(tag.instant for tag in _gone([*tags, *made], schedules))
         why_not = "each schedule has its tag" if not due else "the table has no commit that has no savepoint"
         return TaggingPlan(commit, names, gone, "" if commit or gone else why_not)
 
@@ -119,11 +118,13 @@ class ScheduledTags(TableService[TaggingResult]):
             return self._nothing(planned.why_not)
         ask_gate(how.gate, self.context, "to make or delete tags")
         savepoints = Savepoints(self.context)
-        made = (planned.commit,) if planned.commit else ()
-        for commit in made:
-            savepoints.create(commit, ", ".join(planned.names), TAGGED_BY)
-        deleted = tuple(commit for commit in planned.gone if savepoints.delete(commit))
-        return TaggingResult(made=made, deleted=deleted)
+        names = ", ".join(planned.names)
+        tag = savepoints.create(planned.commit, names, TAGGED_BY) if planned.commit else None
+        made = (tag.instant,) if tag is not None and tag.created_by == TAGGED_BY else ()
+        # What goes follows from the tags that are there now: somebody may have saved the commit first, and then the older tag is the last one.
+        tags = [one for one in savepoints if one.created_by == TAGGED_BY]
+        gone = _gone(tags, dict(_schedules(self.context.options.upkeep)))
+        return TaggingResult(made=made, deleted=tuple(tag.instant for tag in gone if savepoints.delete(tag)))
 
     def _execute(self, requested_time: str | None, execution: Execution) -> TaggingResult:
         return self.run(gate=execution.gate, progress=execution.progress)
@@ -142,6 +143,12 @@ def _schedules(options: UpkeepOptions) -> Iterator[tuple[str, int]]:
 
 def _period(schedule: str, made_ms: int) -> str:
     return datetime.fromtimestamp(made_ms / 1000, UTC).strftime(_PERIODS[schedule])
+
+
+def _gone(tags: Sequence[Savepoint], schedules: Mapping[str, int]) -> list[Savepoint]:
+    """Return the tags that no schedule keeps."""
+    kept = {tag.instant for name, keep in schedules.items() for tag in _kept(tags, name, keep)}
+    return [tag for tag in tags if tag.instant not in kept]
 
 
 def _kept(tags: Sequence[Savepoint], schedule: str, keep: int) -> list[Savepoint]:

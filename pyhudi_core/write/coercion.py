@@ -23,6 +23,7 @@ from pyhudi_core.errors import SchemaMismatchError, columns_named
 from pyhudi_core.index.base import POSITION, TAG_LEAVES, TAGS
 from pyhudi_core.model.meta_fields import META_FIELDS
 from pyhudi_core.model.schema import (
+    cast_batch,
     floats_for_integers,
     normalise,
     reconcile,
@@ -88,6 +89,33 @@ def unfit_of(batches: Iterable[pa.RecordBatch], columns: pa.Schema) -> dict[str,
     for batch in batches:
         found = unfit_for_integers(batch.select(columns.names), columns) | found
     return found
+
+
+def whole_as_integers(rows: pa.Table, table: pa.Schema) -> pa.Table:
+    """Return rows in which floating-point numbers for a column of integers are integers, and NaN null, if all of them are whole or missing.
+
+    A column whose values or fields do not fit stays as it is.
+    """
+    known = {field.name.lower(): field for field in table}
+    for number, field in enumerate(rows.schema):
+        stored = known.get(field.name.lower())
+        if stored is None:
+            continue
+        before = pa.schema([stored.with_name(field.name)])
+        try:
+            data = normalise(pa.schema([field]), known=before)
+            refuse_missing(before, data, "")
+            doubtful = floats_for_integers(before, data)
+            if not doubtful:
+                continue
+            column = pa.table([rows.column(number)], data.names).combine_chunks().to_batches()
+            narrow = reconcile(before, data, doubtful)
+            kept = reconcile(before, data, doubtful.keys() - unfit_of(column, narrow).keys())
+        except SchemaMismatchError:
+            continue
+        made = pa.Table.from_batches([cast_batch(batch, kept) for batch in column], kept)
+        rows = rows.set_column(number, kept.field(0), made.column(0))
+    return rows
 
 
 def name_rules(table: str, takes: Sequence[str] = ()) -> tuple[ColumnRule, ...]:

@@ -21,6 +21,7 @@ from pyhudi_core.formats.key_hash import hash_keys
 from pyhudi_core.index.base import TAG_LEAVES
 from pyhudi_core.model.schema import cast_batch
 from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.write.coercion import whole_as_integers
 
 Names = Callable[[pa.Table], pa.Array]
 """Gives each row a text; rows can meet if their texts are equal."""
@@ -49,7 +50,9 @@ class Meeting:
 
     def given(self, data: object, schema: pa.Schema) -> Dataset:
         """Return the given rows; persist them, or what is made of them, so that they are read once."""
-        return self.engine.dataset(data if self.spark is not None else as_table(data, schema))
+        return self.engine.dataset(
+            data if self.spark is not None else whole_as_integers(as_table(data, schema), schema)
+        )
 
     def met(self, given: Dataset, found: Any, names: tuple[Names, Names], work: Work) -> Dataset:
         """Return what the work makes of the given rows and of those of a scan (None: no rows). ``names``: of the given rows, and of the scan's."""

@@ -56,6 +56,8 @@ def values(rows: list[tuple[object, ...]]) -> str:
     def written(value: object) -> str:
         if isinstance(value, float):
             return f"CAST('{value}' AS DOUBLE)"
+        if isinstance(value, int):
+            return f"{value}L"  # Hudi refuses an INT beside a key that is BIGINT
         return "NULL" if value is None else repr(value)
 
     return ", ".join(f"({', '.join(map(written, row))})" for row in rows)

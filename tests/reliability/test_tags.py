@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import pytest
 from reliability.crash_scenarios import Case, proceed, setup_for
 from reliability.crash_states import filled
-from reliability.real_table import OPTIONS, TableSetup, TableWorld, orders, table_world
+from reliability.real_table import OPTIONS, TableSetup, TableWorld, is_shared, orders, table_world
+from reliability.service_runs import Act, in_many_orders
+from reliability.test_conflicts_interleaved import FULL, budget
 from reliability.test_crashes import KEPT, leaks_of
 
-from pyhudi_core.savepoints.savepoint_files import TAGGED_BY
-from pyhudi_core.testing import Profile
+from pyhudi_core.errors import UnsupportedTableError
+from pyhudi_core.savepoints.savepoint_files import TAGGED_BY, Savepoint
+from pyhudi_core.testing import Bounds, History, Profile, SimOptions
 from pyhudi_core.testing.crash_cases import CrashPlan
 from pyhudi_core.testing.crashes import crash_everywhere
 
@@ -101,3 +105,94 @@ def test_a_run_that_dies_is_ended_by_the_next_one() -> None:
 @pytest.mark.row("K11", "N15")
 def test_a_run_that_dies_at_any_call_is_ended_by_the_next_one() -> None:
     crash(CrashPlan(twice=0.1))
+
+
+# --- beside others
+
+
+DAILY = {"pyhudi.tags.daily": 1}
+OLD, NEW = "daily 2026-01-01", "daily 2026-01-02"
+
+
+@cache
+def _setup() -> TableSetup:
+    """A world with a table that has the tag of yesterday, and a newer commit."""
+    empty = TableSetup(SimOptions(lease_s=60, shared=is_shared), {**FULL, **DAILY})
+    made = table_world(empty)
+    yesterday(made)
+    image, now = made.storage.image(), made.scheduler.time_ms
+    return replace(empty, sim=replace(empty.sim, image=image, start_ms=now + 1_000, shared=SimOptions().shared))
+
+
+def run(world: TableWorld) -> object:
+    return world.table().tagging.run()
+
+
+def write(world: TableWorld) -> object:
+    return world.table().upsert(orders((9, "a", 9.0)))
+
+
+def save_newest(world: TableWorld) -> object:
+    """A savepoint of somebody for the commit that is to get the tag."""
+    return _own(world, -1)
+
+
+def take_the_old(world: TableWorld) -> object:
+    """Somebody wants to keep what yesterday's tag keeps, as the error says: deletes the tag, and makes a savepoint."""
+    table = world.table()
+    tags = [one.instant for one in table.savepoints if one.comment == OLD]
+    for instant in tags:
+        table.savepoints.delete(instant)
+    return [table.savepoints.create(instant, "mine") for instant in tags]
+
+
+def _own(world: TableWorld, place: int) -> object:
+    table = world.table()
+    try:
+        return table.savepoints.create(table.timeline.commits[place], "mine")
+    except UnsupportedTableError as has_a_tag:
+        return has_a_tag
+
+
+def tagged(world: TableWorld, history: History) -> None:
+    """No run failed; what somebody saved is there, and so is one tag, of the newest day that has one; the next run has nothing to do."""
+    assert not list(history.of("failed")), history
+    saved = history.result("b")
+    own = [one for one in world.table().savepoints if one.created_by != TAGGED_BY]
+    if isinstance(saved, Savepoint):
+        assert [one.instant for one in own] == [saved.instant], (own, history)
+    elif isinstance(saved, list):
+        assert [one.instant for one in own] == [one.instant for one in saved], (own, history)
+    first = comments(world)
+    assert 1 <= len(first) <= 2 or own, history
+    world.table().tagging.run()
+    left = comments(world)
+    assert len(left) <= 1, left
+    assert left or own
+    assert not world.table().tagging.run()
+    assert world.table().check().ok
+
+
+BESIDE: dict[str, Act] = {
+    "itself": run,
+    "a write": write,
+    "a savepoint of the newest": save_newest,
+    "a savepoint in the place of a tag": take_the_old,
+}
+
+
+def beside(name: str, bounds: Bounds, by_chance: int) -> None:
+    in_many_orders(f"tags and {name}", _setup(), (run, BESIDE[name]), tagged, bounds, by_chance)
+
+
+@pytest.mark.row("K6", "N15")
+@pytest.mark.parametrize("name", BESIDE)
+def test_tags_beside_others_are_made_once_and_savepoints_of_others_stay(name: str) -> None:
+    beside(name, Bounds(preemptions=1, schedules=budget(30)), budget(5))
+
+
+@pytest.mark.slow
+@pytest.mark.row("K6", "N15")
+@pytest.mark.parametrize("name", BESIDE)
+def test_tags_beside_others_are_made_once_and_savepoints_of_others_stay_in_far_more_orders(name: str) -> None:
+    beside(name, Bounds(preemptions=2, schedules=1_500), 400)

@@ -164,6 +164,40 @@ def test_sources_of_other_libraries_are_taken_once_and_again(where: object) -> N
     assert found(table)[1] == (2, 3, "a", 33.0, "p")
 
 
+@pytest.mark.parametrize("kind", ["copy-on-write in partitions", "without keys", "without keys in logs"])
+def test_whole_numbers_of_pandas_are_integers_in_a_merge_and_a_replace_as_in_an_upsert(kind: str) -> None:
+    """A column of a DataFrame that misses values has floating-point numbers, also in structs and lists."""
+    fields = pa.schema(
+        [
+            ("id", pa.int64()),
+            ("n", pa.int32()),
+            ("st", pa.struct([("a", pa.int64()), ("c", pa.string())])),
+            ("ls", pa.list_(pa.int64())),
+        ]
+    )
+    chosen = {"record_key": "id", **KINDS[kind], "ordering": None, "partition_by": ()}
+    table = hudi.create_table(f"memory://merge/whole-{kind}", fields, **chosen)  # type: ignore[arg-type]
+    table.insert(
+        pa.Table.from_pylist([{"id": i, "n": i, "st": {"a": i, "c": "x"}, "ls": [i]} for i in range(3)], fields)
+    )
+    new = [
+        {"id": 1, "n": 10, "st": {"a": 5, "c": None}, "ls": [1, None]},
+        {"id": 2, "n": None, "st": {"a": None, "c": "k"}, "ls": None},
+        {"id": 7, "n": None, "st": None, "ls": [3]},
+    ]
+    frame = pa.Table.from_pylist(new, fields).to_pandas()
+    assert frame["n"].dtype == "float64"
+    merge = table.merge(frame, on="id").when_matched_update_all().when_not_matched_insert_all("source.n IS NULL")
+    merge.run()
+    assert table.to_arrow().sort_by("id").to_pylist()[1:] == new
+    assert table.replace(frame.iloc[1:], where="n IS NULL")
+    assert table.to_arrow().sort_by("id").to_pylist()[1:] == new
+    with pytest.raises(DataError, match="n cannot be computed or stored"):
+        table.merge(frame.assign(n=[1.5, None, 2]), on="id").when_matched_update_all().run()
+    table.merge(frame.assign(n=[1.5, None, 2]), on="id").when_matched_update({"n": "CAST(source.n * 2 AS INT)"}).run()
+    assert table.to_arrow().sort_by("id")["n"].to_pylist() == [0, 3, None, 4]
+
+
 def test_keys_meet_as_numbers_are_equal_and_never_by_rounding() -> None:
     start = pa.table(
         {
@@ -420,13 +454,13 @@ def as_sql(method: str, values: dict[str, str] | None, where: str | None) -> str
     return f"{SQL[when]}{condition} THEN {does}"
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_random_merges_give_the_rows_of_duckdb(kind: str) -> None:
-    chance = random.Random(kind)
+def merge_as_duckdb(kind: str, seed: str, rounds: int) -> None:
+    """Random merges into one table, and into the same rows in DuckDB."""
+    chance = random.Random(seed)
     start = random_rows(chance, range(40), 1)
-    table, judge = made("judge", kind, start), duckdb.connect()
+    table, judge = made(f"judge-{seed}", kind, start), duckdb.connect()
     judge.execute("CREATE TABLE t AS SELECT * FROM start")
-    for ts in range(2, 8):
+    for ts in range(2, 2 + rounds):
         source = random_rows(chance, range(chance.randrange(30), 50), ts)
         clauses = chance.sample(MATCHED, chance.randint(1, 3)) + chance.sample(ALONE, chance.randint(0, 2))
         clauses += chance.sample(INSERTS, chance.randint(0, 2))
@@ -441,7 +475,20 @@ def test_random_merges_give_the_rows_of_duckdb(kind: str) -> None:
         text = " ".join(as_sql(*clause) for clause in clauses)
         judge.execute(f"MERGE INTO t AS target USING source ON target.id = source.id {text}")
         expected = judge.execute("SELECT * FROM t ORDER BY id").fetchall()
-        assert str(found(table)) == str(expected), text
+        assert str(found(table)) == str(expected), f"{seed}: {text}"
+    judge.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_random_merges_give_the_rows_of_duckdb(kind: str) -> None:
+    merge_as_duckdb(kind, kind, 6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_thousand_random_merges_give_the_rows_of_duckdb(kind: str, seed: int) -> None:
+    merge_as_duckdb(kind, f"{kind} {seed}", 10)
 
 
 def test_names_in_on_are_found_in_any_case_as_in_conditions(location: str) -> None:

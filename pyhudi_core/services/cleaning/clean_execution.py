@@ -12,6 +12,7 @@ Base files go first. From then on a reader of an older state finds that it is go
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -44,13 +45,16 @@ if TYPE_CHECKING:
 else:
     iceberg = lazy("pyhudi_core.iceberg.sync")
 
+_log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """A completed execution, and what it deleted."""
+    """A completed execution, and what it deleted. ``why_kept``: why Iceberg metadata kept files of the plan; empty if it kept none."""
 
     finished: Finished
     deleted: PlannedClean
+    why_kept: str = ""
 
 
 @dataclass(slots=True)
@@ -78,14 +82,18 @@ class CleaningRun(PlanRun[PlannedClean, Cleaned]):
         done = self.work.without(self._still_needed(timeline))
         ask_gate(self.how.gate, context, "to delete files")
         plan_executors.refuse_overtaken(self.transaction)
+        staying = iceberg.let_go(context, done.paths) if not context.prefix else None
+        if staying is not None and staying.paths:
+            done = done.without(staying.paths)
+            _log.warning(
+                "%s: %d files stay that a clean would delete: %s", context.table, len(staying.paths), staying.why
+            )
         bases_first = sorted(done.paths, key=lambda path: (split(path)[1].startswith("."), path))
         steps = Steps(self.how.progress, "delete files", len(bases_first))
         steps.begin()
         contained = context.protections.path_containment
-        if not context.prefix:
-            iceberg.let_go(context, bases_first)
         removal.delete_data_files(context.storage, bases_first, contained=contained, gone=steps.add)
-        return Cleaned(self._complete(done), done)
+        return Cleaned(self._complete(done), done, "" if staying is None else staying.why)
 
     def _still_needed(self, timeline: Timeline) -> frozenset[str]:
         """Files of the plan that belong to the newest state, to a savepoint or to a hold.

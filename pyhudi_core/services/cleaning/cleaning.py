@@ -42,20 +42,22 @@ class CleaningResult(PlannedResult):
     Attributes:
         files: how many files were deleted; those that an earlier executor had deleted count.
         partitions: how many partitions they were in.
-        kept: how many files of the plan stayed, because the newest state, a savepoint or a hold needs them.
+        kept: how many files of the plan stayed, because the newest state, a savepoint, a hold or Iceberg metadata needs them.
+        why_kept: why Iceberg metadata needs some: it names them, and cannot follow the table.
     """
 
     service: ClassVar[str] = "cleaning"
     files: int = 0
     partitions: int = 0
     kept: int = 0
+    why_kept: str = ""
 
     @classmethod
     def of(cls, done: Cleaned, planned: PlannedClean) -> CleaningResult:
         """Return the result of one execution."""
         files = len(done.deleted.paths)
         gone = sum(1 for names in done.deleted.files.values() if names)
-        return cls((done.finished.instant,), "", files, gone, len(planned.paths) - files)
+        return cls((done.finished.instant,), "", files, gone, len(planned.paths) - files, done.why_kept)
 
 
 class Cleaning(PlannedService[CleaningPlan, PlannedClean, CleaningResult]):

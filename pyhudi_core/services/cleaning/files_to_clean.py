@@ -9,15 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyhudi_core.conflicts.concurrent import pending_restores
 from pyhudi_core.conflicts.matrix import Verdict
-from pyhudi_core.errors import ObjectNotFoundError
+from pyhudi_core.errors import CorruptionError, ObjectNotFoundError, UnsupportedTableError
 from pyhudi_core.file_groups.listing import FileListing
 from pyhudi_core.file_groups.named_files import NamedFiles
 from pyhudi_core.file_groups.view import FileGroupView
 from pyhudi_core.formats.avro.container import decode_record
+from pyhudi_core.lazy import lazy
 from pyhudi_core.model.instant import Action, Instant, epoch_ms, format_time, is_time
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.opened_table.table_context import TableContext
@@ -37,6 +38,11 @@ from pyhudi_core.transaction import layout
 from pyhudi_core.write import cases
 from pyhudi_core.write.metadata_part import metadata_update
 from pyhudi_core.write.states import load
+
+if TYPE_CHECKING:
+    from pyhudi_core.iceberg import sync as iceberg
+else:
+    iceberg = lazy("pyhudi_core.iceberg.sync")
 
 _HOUR_MS = 3_600_000
 _MOST = 2
@@ -127,6 +133,11 @@ def _why_empty(
 
 def refusal_of(context: TableContext) -> Refused | None:
     """Say why this release cannot clean the table; None if it can."""
+    if not context.prefix:
+        try:
+            iceberg.refuse_others(context)
+        except (CorruptionError, UnsupportedTableError) as error:
+            return Refused(error)
     case = cases.at_begin(context, OperationType.CLEAN)
     if metadata_update.definitions_of(context, context.config.written_metadata_partitions):
         case = replace(case, undefined=metadata_update.why_undefined(context, load(context).schema))

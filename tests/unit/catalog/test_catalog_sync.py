@@ -20,7 +20,7 @@ from support.thrift_metastore import Metastore, serving
 import pyhudi_core as hudi
 from pyhudi_core.catalog.columns import may_become
 from pyhudi_core.catalog.glue import GlueCatalog
-from pyhudi_core.catalog.partitions import values_of
+from pyhudi_core.catalog.partitions import every_folder, values_of
 from pyhudi_core.catalog.wanted import LAST_COMMIT, LAST_COMPLETION, PROVIDER, SCHEMA, SyncedTable, tables_of
 from pyhudi_core.errors import CatalogError, InvalidOptionError, UnsupportedTableError
 from pyhudi_core.options import WriteOptions
@@ -245,6 +245,32 @@ def test_all_partitions_are_compared_if_the_timeline_does_not_tell_what_changed(
     whole = hms.of(table, hoodie__meta__sync__incremental=False).catalog.sync()
     assert not whole
     assert whole.reason == ""
+
+
+def test_after_a_restore_all_partitions_are_compared_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[str] = []
+
+    def counted(state: Any, reason: str) -> Any:
+        compared.append(reason)
+        return every_folder(state, reason)
+
+    monkeypatch.setattr("pyhudi_core.catalog.partitions.every_folder", counted)
+    table = new()
+    before = table.timeline.commits[-1]
+    table.insert(orders((6, "f")))
+    place.of(table).catalog.sync()
+    table.restore(before)
+    restored = place.of(table).catalog.sync()
+    assert (restored.dropped, compared) == (1, [restored.reason])
+    for _ in range(2):
+        assert not place.of(table).catalog.sync()
+    table.insert(orders((7, "g")))
+    assert place.of(table).catalog.sync().added == 1
+    assert len(compared) == 1
+    table.restore(before)
+    assert place.of(table).catalog.sync().dropped == 1
+    assert not place.of(table).catalog.sync()
+    assert len(compared) == 2
 
 
 def test_columns_follow_with_cascade_and_parameters_of_others_stay(place: Place) -> None:

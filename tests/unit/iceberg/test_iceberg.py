@@ -261,9 +261,47 @@ def test_metadata_of_another_program_is_refused_and_no_clean_deletes_what_it_nam
         table.iceberg.sync()
     assert table.iceberg.plan().refused
     files = sorted(Path(table.location).rglob("*.parquet"))
-    with pytest.raises(UnsupportedTableError):
+    refused = table.cleaning.plan().refused
+    assert refused is not None and "another program" in refused.error.message
+    with pytest.raises(UnsupportedTableError, match="Move the folder metadata/ away"):
         table.cleaning.run()
     assert sorted(Path(table.location).rglob("*.parquet")) == files
+    assert not table.timeline.pending.instants, "no plan waits for ever"
+    table.upsert(data((1, "a", 20.0)))
+    Path(table.location, "metadata").rename(tmp_path / "away")
+    assert table.cleaning.run().files
+
+
+@pytest.mark.parametrize("kind", ["copy_on_write", "merge_on_read"])
+def test_a_clean_beside_metadata_that_cannot_follow_deletes_what_it_does_not_name_and_says_why_the_rest_stays(
+    tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = made(tmp_path, table_type=kind, hoodie__clean__commits__retained=1, hoodie__clean__automatic=False)
+    table.upsert(data((1, "a", 9.0)))
+    table.iceberg.sync()
+    shown = iceberg_rows(table.location)
+    table.alter(rename={"price": "cost"})
+    table.alter(add={"price": pa.float64()})
+    changed = table.to_arrow().slice(0, 1)
+    for number in range(4):
+        table.upsert(changed.set_column(changed.schema.get_field_index("cost"), "cost", pa.array([float(number)])))
+        if kind == "merge_on_read":
+            table.compaction.run()
+    with pytest.raises(UnsupportedTableError, match="the name 'price' means different columns"):
+        table.iceberg.sync()
+    rows = table.to_arrow()
+    with caplog.at_level("WARNING"):
+        done = table.cleaning.run()
+    assert done.files > 0, "what the metadata does not name goes"
+    assert done.kept > 0, "what it names stays"
+    assert "cannot follow: " in done.why_kept and "the name 'price' means different columns" in caplog.text
+    assert iceberg_rows(table.location) == shown, "the newest snapshot is whole"
+    assert table.to_arrow() == rows
+    assert not table.timeline.pending.instants
+    assert not table.check().findings
+    Path(table.location, "metadata").rename(tmp_path / "away")
+    assert table.cleaning.run().files >= done.kept
+    assert table.to_arrow() == rows
 
 
 def test_manifests_say_their_partition_spec_and_the_status_of_each_file_as_iceberg_does(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ OF_HUDI = [
     "show_cleans",
     "show_cleans_metadata",
     "show_clustering",
-    "show_column_stats_overlap",
+    "show_metadata_column_stats_overlap",
     "show_commit_extra_metadata",
     "show_commit_files",
     "show_commit_partitions",
