@@ -8,12 +8,12 @@ from typing import Any, Literal
 import pyhudi as hudi
 from pyhudi.errors import CommitRequirementError, SnapshotExpiredError, TableNotFoundError
 from pyhudi_airflow.assets import report_outlets
-from pyhudi_airflow.base_operator import HudiOperator
+from pyhudi_airflow.base_operator import HudiOperator, refuse_async
 from pyhudi_airflow.commit_facts import commit_facts
 from pyhudi_airflow.hook import settings_of
 from pyhudi_airflow.task_run import TaskRun, without_useless_retries
 from pyhudi_core import orchestration
-from pyhudi_core.orchestration import Giver, HudiWrite
+from pyhudi_core.orchestration import Giver
 
 _REBUILD = "insert_overwrite_table"
 
@@ -60,6 +60,7 @@ class HudiConsumerOperator(HudiOperator):
         whose = f"The task {self.task_id}"
         self.settings = settings_of(whose, record_key, partition_by, ordering, table_type, schema, options)
         orchestration.checked_operation(operation, whose)
+        refuse_async(python_callable, whose)
         if after_gap not in ("fail", "rebuild"):
             raise orchestration.definition_error(
                 f"{whose} has after_gap={after_gap!r}, which does not exist", "Use 'fail' or 'rebuild'."
@@ -121,11 +122,9 @@ class HudiConsumerOperator(HudiOperator):
 
     def _commit(self, run: TaskRun, batch: hudi.Batch, operation: str) -> hudi.Commit:
         self.log.info("%s: began %r", self.into, batch)
-        returned = self.python_callable(batch, **self.op_kwargs)
-        asked = returned if isinstance(returned, HudiWrite) else HudiWrite(returned, operation)  # type: ignore[arg-type]
-        rows = orchestration.normalised(
-            asked.data, Giver(f"The function of the task {self.task_id}"), keep_empty=asked.operation == _REBUILD
-        )
+        giver = Giver(f"The function of the task {self.task_id}")
+        asked = orchestration.write_asked_for(self.python_callable(batch, **self.op_kwargs), operation, giver.name)
+        rows = orchestration.normalised(asked.data, giver, keep_empty=asked.operation == _REBUILD)
         extra = {**run.extra(), **asked.extra_metadata}
         return batch.commit(rows, asked.operation, extra_metadata=extra, gate=run.gate)
 

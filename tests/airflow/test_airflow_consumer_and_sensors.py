@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from support.airflow_home import dag_of, states, xcoms
+from support.airflow_home import as_a_worker, dag_of, states, xcoms
 
 import pyhudi as hudi
 from pyhudi.errors import InvalidOptionError
 from pyhudi_airflow import HudiConsumerOperator, HudiServiceDueSensor, HudiSnapshotSensor
+from pyhudi_airflow.airflow_names import AirflowFailException
 from pyhudi_airflow.sensors import HudiTableTrigger
 
 CONSUMER = """
@@ -111,5 +113,28 @@ def test_what_no_waiting_mends_fails_at_once(lake: Path) -> None:
         return (await anext(trigger.run())).payload
 
     event = asyncio.run(first())
+    with pytest.raises(AirflowFailException, match="'compact' is no table service"):
+        HudiServiceDueSensor(task_id="s", table="orders", service="compaction").resume({}, event)
     with pytest.raises(InvalidOptionError, match="'compact' is no table service"):
-        HudiServiceDueSensor(task_id="s", table="orders", service="compact").resume({}, event)
+        HudiServiceDueSensor(task_id="s", table="orders", service="compact")
+
+
+SENSORS = """
+from airflow.sdk import DAG as Dag
+from pyhudi_airflow import HudiServiceDueSensor, HudiSnapshotSensor
+
+with Dag("waits", schedule=None, default_args={"poke_interval": 0.5}) as DAG:
+    HudiSnapshotSensor(task_id="in_time", table="orders", timeout=600)
+    HudiSnapshotSensor(task_id="in_the_worker", table="never", timeout=2, deferrable=False, soft_fail=True)
+    HudiServiceDueSensor(task_id="typo", table="orders", service="{{ 'typo' }}", timeout=600, retries=2)
+"""
+
+
+@as_a_worker
+def test_a_sensor_waits_or_is_skipped_or_fails(home: Path, lake: Path) -> None:
+    """What is not there yet is waited for by a trigger, which `dag.test()` runs here; it knows no timeout of a trigger."""
+    threading.Timer(10, lambda: orders(lake).upsert(rows(k1=1))).start()
+    finished = dag_of(SENSORS, "waits").test()
+    assert states(finished) == {"in_time": "success", "in_the_worker": "skipped", "typo": "failed"}
+    assert {ti.task_id: ti.try_number for ti in finished.get_task_instances()}["typo"] == 1, "a retry cannot mend it"
+    assert xcoms(finished, "in_time")["return_value"] == str(hudi.open_table(f"{lake}/orders").snapshot_token())
