@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import pyhudi as hudi
 from pyhudi.errors import CommitRequirementError, SnapshotExpiredError, TableNotFoundError
+from pyhudi_airflow.airflow_names import is_mapped
 from pyhudi_airflow.assets import report_outlets
 from pyhudi_airflow.base_operator import HudiOperator, refuse_async
 from pyhudi_airflow.commit_facts import commit_facts
@@ -27,7 +28,7 @@ class HudiConsumerOperator(HudiOperator):
             their latest state, and ``batch.changes()`` every change with deletes. It returns rows as for a `HudiWriteOperator`; without rows the
             commit has only the checkpoint.
         operation: as for a `HudiWriteOperator`.
-        consumer: the name of the checkpoint; the default is the DAG and the task.
+        consumer: the name of the checkpoint; the default is the DAG and the task, of a mapped task with the source.
         most_commits: the most commits of the source in one batch. Batches follow each other until nothing is new.
         after_gap: what to do if changes were cleaned before they were read, or undone by a restore: ``fail``; ``rebuild``: make the output
             anew from all rows of the source.
@@ -82,7 +83,7 @@ class HudiConsumerOperator(HudiOperator):
         return made
 
     def _consumer(self, run: TaskRun) -> hudi.Consumer:
-        source, name = self.existing(self.source), self.consumer or f"airflow.{run.ti.dag_id}.{run.ti.task_id}"
+        source, name = self.existing(self.source), self.consumer or self._default_name(run)
         try:
             into = self.hook.table(self.into, orchestration.options_for_open(dict(self.settings.options)))
         except TableNotFoundError as error:
@@ -91,6 +92,11 @@ class HudiConsumerOperator(HudiOperator):
                 raise
             into = self.hook.of_settings(self.into, self.settings, None)
         return hudi.Consumer(name, source, into, most_commits=self.most_commits)
+
+    def _default_name(self, run: TaskRun) -> str:
+        """Return the DAG and the task; of a mapped task with the source, for its instances may read several tables into one."""
+        name = f"airflow.{run.ti.dag_id}.{run.ti.task_id}"
+        return f"{name}.{self.source}" if is_mapped(run.ti) else name
 
     def _processed(self, run: TaskRun, consumer: hudi.Consumer) -> Iterator[dict[str, Any]]:
         while True:

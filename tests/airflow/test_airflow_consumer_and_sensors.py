@@ -60,6 +60,34 @@ def test_a_consumer_commits_each_change_once_with_its_checkpoint(home: Path, lak
     assert facts["rows_inserted"] == 2 and facts["run"]["dag_id"] == "consumes"
 
 
+MAPPED = """
+import pyarrow as pa
+from airflow.sdk import DAG as Dag
+from pyhudi_airflow import HudiConsumerOperator
+
+def copied(batch):
+    return batch.rows(columns=["id", "n"]).to_arrow()
+
+with Dag("gathers", schedule=None) as DAG:
+    HudiConsumerOperator.partial(task_id="gather", into="all", python_callable=copied, record_key="id", operation="insert",
+                                 schema=pa.schema([("id", pa.int64()), ("n", pa.int64())])).expand(source=["orders", "returns"])
+"""
+
+
+def test_a_mapped_consumer_gathers_several_tables_in_one_and_processes_each_change_once(home: Path, lake: Path) -> None:
+    returns = hudi.create_table(f"{lake}/returns", schema=rows(k1=1).schema, record_key="id")
+    sources = (orders(lake), returns)
+    dag = dag_of(MAPPED, "gathers")
+    for number, table in enumerate(sources):
+        table.upsert(pa.table({"id": [number], "n": [number]}))
+    for wanted in ("success", "skipped"):
+        assert states(dag.test()) == {"gather[0]": wanted, "gather[1]": wanted}
+    returns.upsert(rows(k7=7))
+    assert states(dag.test()) == {"gather[0]": "skipped", "gather[1]": "success"}
+    found = hudi.open_table(f"{lake}/all").scan(columns=["id"]).to_arrow()["id"].to_pylist()
+    assert sorted(found) == [0, 1, 7]
+
+
 def test_a_consumer_without_an_output_says_what_to_give(lake: Path) -> None:
     orders(lake).upsert(rows(k1=1))
     operator = HudiConsumerOperator(task_id="t", source="orders", into="nowhere", python_callable=list, consumer="c")
