@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow.sdk import BaseOperator
 
 import pyhudi as hudi
-from pyhudi.errors import HudiError, TableNotFoundError
+from pyhudi.errors import HudiError, InvalidOptionError, TableNotFoundError
 from pyhudi_airflow import lineage
 from pyhudi_airflow.hook import DEFAULT_CONNECTION, HudiHook, mask_secrets
 from pyhudi_airflow.lineage import TableUse
 from pyhudi_airflow.task_run import TaskRun
+from pyhudi_core import orchestration
 
 
 class HudiOperator(BaseOperator):
@@ -75,3 +77,19 @@ class HudiOperator(BaseOperator):
     def on_kill(self) -> None:
         """Note that Airflow ends the task: its next commit is refused, and a service stops at its next step."""
         self._killed = True
+
+
+def refuse_no_service(service: object) -> None:
+    """Raise `InvalidOptionError` for a name that no table service has. A template, or the value of a mapped task, is known when the task runs."""
+    if isinstance(service, str) and "{{" not in service and service not in orchestration.SERVICE_NAMES:
+        raise InvalidOptionError(
+            f"{service!r} is no table service", hint=f"Choose one of {', '.join(orchestration.SERVICE_NAMES)}."
+        )
+
+
+def refuse_async(function: object, whose: str) -> None:
+    """Raise `InvalidOptionError` for a function that gives a coroutine instead of rows."""
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        raise orchestration.definition_error(
+            f"{whose} has an async function", "Write a plain function: def, without async."
+        )

@@ -7,13 +7,14 @@ from typing import Any, Literal
 
 import pyhudi as hudi
 from pyhudi.errors import CommitRequirementError, SnapshotExpiredError, TableNotFoundError
+from pyhudi_airflow.airflow_names import is_mapped
 from pyhudi_airflow.assets import report_outlets
-from pyhudi_airflow.base_operator import HudiOperator
+from pyhudi_airflow.base_operator import HudiOperator, refuse_async
 from pyhudi_airflow.commit_facts import commit_facts
 from pyhudi_airflow.hook import settings_of
 from pyhudi_airflow.task_run import TaskRun, without_useless_retries
 from pyhudi_core import orchestration
-from pyhudi_core.orchestration import Giver, HudiWrite
+from pyhudi_core.orchestration import Giver
 
 _REBUILD = "insert_overwrite_table"
 
@@ -27,7 +28,7 @@ class HudiConsumerOperator(HudiOperator):
             their latest state, and ``batch.changes()`` every change with deletes. It returns rows as for a `HudiWriteOperator`; without rows the
             commit has only the checkpoint.
         operation: as for a `HudiWriteOperator`.
-        consumer: the name of the checkpoint; the default is the DAG and the task.
+        consumer: the name of the checkpoint; the default is the DAG and the task, of a mapped task with the source.
         most_commits: the most commits of the source in one batch. Batches follow each other until nothing is new.
         after_gap: what to do if changes were cleaned before they were read, or undone by a restore: ``fail``; ``rebuild``: make the output
             anew from all rows of the source.
@@ -60,6 +61,7 @@ class HudiConsumerOperator(HudiOperator):
         whose = f"The task {self.task_id}"
         self.settings = settings_of(whose, record_key, partition_by, ordering, table_type, schema, options)
         orchestration.checked_operation(operation, whose)
+        refuse_async(python_callable, whose)
         if after_gap not in ("fail", "rebuild"):
             raise orchestration.definition_error(
                 f"{whose} has after_gap={after_gap!r}, which does not exist", "Use 'fail' or 'rebuild'."
@@ -81,7 +83,7 @@ class HudiConsumerOperator(HudiOperator):
         return made
 
     def _consumer(self, run: TaskRun) -> hudi.Consumer:
-        source, name = self.existing(self.source), self.consumer or f"airflow.{run.ti.dag_id}.{run.ti.task_id}"
+        source, name = self.existing(self.source), self.consumer or self._default_name(run)
         try:
             into = self.hook.table(self.into, orchestration.options_for_open(dict(self.settings.options)))
         except TableNotFoundError as error:
@@ -90,6 +92,11 @@ class HudiConsumerOperator(HudiOperator):
                 raise
             into = self.hook.of_settings(self.into, self.settings, None)
         return hudi.Consumer(name, source, into, most_commits=self.most_commits)
+
+    def _default_name(self, run: TaskRun) -> str:
+        """Return the DAG and the task; of a mapped task with the source, for its instances may read several tables into one."""
+        name = f"airflow.{run.ti.dag_id}.{run.ti.task_id}"
+        return f"{name}.{self.source}" if is_mapped(run.ti) else name
 
     def _processed(self, run: TaskRun, consumer: hudi.Consumer) -> Iterator[dict[str, Any]]:
         while True:
@@ -121,11 +128,9 @@ class HudiConsumerOperator(HudiOperator):
 
     def _commit(self, run: TaskRun, batch: hudi.Batch, operation: str) -> hudi.Commit:
         self.log.info("%s: began %r", self.into, batch)
-        returned = self.python_callable(batch, **self.op_kwargs)
-        asked = returned if isinstance(returned, HudiWrite) else HudiWrite(returned, operation)  # type: ignore[arg-type]
-        rows = orchestration.normalised(
-            asked.data, Giver(f"The function of the task {self.task_id}"), keep_empty=asked.operation == _REBUILD
-        )
+        giver = Giver(f"The function of the task {self.task_id}")
+        asked = orchestration.write_asked_for(self.python_callable(batch, **self.op_kwargs), operation, giver.name)
+        rows = orchestration.normalised(asked.data, giver, keep_empty=asked.operation == _REBUILD)
         extra = {**run.extra(), **asked.extra_metadata}
         return batch.commit(rows, asked.operation, extra_metadata=extra, gate=run.gate)
 

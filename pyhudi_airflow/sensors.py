@@ -11,8 +11,11 @@ from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 import pyhudi as hudi
-from pyhudi.errors import HudiError, InvalidOptionError, TableNotFoundError
+from pyhudi.errors import HudiError
+from pyhudi_airflow.airflow_names import AirflowFailException
+from pyhudi_airflow.base_operator import refuse_no_service
 from pyhudi_airflow.hook import DEFAULT_CONNECTION, HudiHook, hook_in_loop
+from pyhudi_airflow.task_run import NOT_RETRIED, without_useless_retries
 from pyhudi_airflow.triggers import event_of
 from pyhudi_core import orchestration
 
@@ -36,7 +39,7 @@ class HudiTableTrigger(BaseTrigger):
             try:
                 hook = await hook_in_loop(conn_id)
                 found = await asyncio.to_thread(_LOOKS[self.what], hook, **asked)
-            except InvalidOptionError as error:
+            except NOT_RETRIED as error:
                 yield event_of({"error": str(error)})
                 return
             except HudiError as error:
@@ -52,7 +55,6 @@ class _HudiSensor(BaseSensorOperator):
     """A sensor of one table, in the triggerer or in the worker."""
 
     what = ""
-    poll_interval: float
     template_fields: Sequence[str] = ("hudi_conn_id", "table")
 
     def __init__(
@@ -72,7 +74,7 @@ class _HudiSensor(BaseSensorOperator):
             return found.xcom_value if found.is_done else super().execute(context)
         trigger = HudiTableTrigger(
             what=self.what,
-            poll_interval=self.poll_interval,
+            poll_interval=self.poke_interval,
             hudi_conn_id=self.hudi_conn_id,
             **self.asked(context),
         )
@@ -80,17 +82,18 @@ class _HudiSensor(BaseSensorOperator):
         return None
 
     def resume(self, context: Any, event: dict[str, Any]) -> Any:
-        """Return what the trigger has found. Raises `InvalidOptionError` for what no waiting mends."""
+        """Return what the trigger has found. Raises ``AirflowFailException`` for what neither waiting nor a retry mends."""
         if "error" in event:
-            raise InvalidOptionError(event["error"])
+            raise AirflowFailException(event["error"])
         return event["found"]
 
     def poke(self, context: Any) -> PokeReturnValue:
-        """Look once."""
+        """Look once. An error that waiting may mend is logged; raises ``AirflowFailException`` for the others."""
         try:
-            found = _LOOKS[self.what](HudiHook(self.hudi_conn_id), **self.asked(context))
-        except TableNotFoundError as error:
-            self.log.info("%s", error)
+            with without_useless_retries():
+                found = _LOOKS[self.what](HudiHook(self.hudi_conn_id), **self.asked(context))
+        except HudiError as error:
+            self.log.warning("%s", error)
             found = None
         return PokeReturnValue(is_done=found is not None, xcom_value=found)
 
@@ -101,7 +104,8 @@ class HudiSnapshotSensor(_HudiSensor):
     Args:
         table: the name of the table in the warehouse, or its location.
         known: the token of the known state, such as the XCom of an earlier sensor; it may be a template. Without it: any state with a commit.
-        deferrable: wait in the triggerer; False: in the worker, with ``mode`` and ``poke_interval`` as for any sensor.
+        deferrable: wait in the triggerer; False: in the worker, with ``mode``.
+        poke_interval, timeout: seconds between two looks, and of the whole waiting, as for any sensor.
 
     The XCom is the token of the state: no other state of the table has this token. A table that does not exist yet is waited for.
     """
@@ -123,7 +127,7 @@ class HudiServiceDueSensor(_HudiSensor):
     Args:
         table: the name of the table in the warehouse, or its location.
         service: the name of the service, such as ``compaction``.
-        deferrable: as for `HudiSnapshotSensor`.
+        deferrable, poke_interval, timeout: as for `HudiSnapshotSensor`.
 
     The XCom is the plan as a sentence.
     """
@@ -133,6 +137,7 @@ class HudiServiceDueSensor(_HudiSensor):
 
     def __init__(self, *, service: str, **more: Any) -> None:
         super().__init__(**more)
+        refuse_no_service(service)
         self.service = service
 
     def asked(self, context: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import pyhudi as hudi
 from pyhudi.errors import InvalidOptionError, TableError
-from pyhudi_airflow.base_operator import HudiOperator
+from pyhudi_airflow.base_operator import HudiOperator, refuse_no_service
 from pyhudi_airflow.lineage import TableUse
 from pyhudi_airflow.spark_connections import optional_session
 from pyhudi_airflow.task_run import TaskRun, without_useless_retries
@@ -59,10 +59,7 @@ class HudiServiceOperator(HudiOperator):
             raise InvalidOptionError("spark= and spark_conn_id= are both given", hint="Give one of them.")
         if when not in ("due", "always"):
             raise InvalidOptionError(f"when={when!r} is not known", hint="Choose 'due' or 'always'.")
-        if isinstance(service, str) and "{{" not in service and service not in orchestration.SERVICE_NAMES:
-            raise InvalidOptionError(
-                f"{service!r} is no table service", hint=f"Choose one of {', '.join(orchestration.SERVICE_NAMES)}."
-            )
+        refuse_no_service(service)
         self.table, self.service, self.when = table, service, when
         self.options, self.only_plan, self.spark = options or {}, dry_run, spark
         self.spark_conn_id = spark_conn_id

@@ -93,6 +93,7 @@ class TaskCommits:
                 f"The task cannot write its tables in one step: {why}",
                 hint="Nothing was written. Write the tables in tasks of their own.",
             )
+        instants: list[str | None] = []
         try:
             with ExitStack() as handles:
                 writes = [handles.enter_context(self._begin(each)) for each in prepared]

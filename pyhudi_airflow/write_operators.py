@@ -8,7 +8,7 @@ the table's lock: of two tries that live at once, only one publishes.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.python import PythonOperator
@@ -17,7 +17,7 @@ from airflow.sdk.bases.decorator import DecoratedOperator, task_decorator_factor
 import pyhudi as hudi
 from pyhudi.errors import InvalidOptionError, TableNotFoundError
 from pyhudi_airflow.assets import report_outlets
-from pyhudi_airflow.base_operator import HudiOperator
+from pyhudi_airflow.base_operator import HudiOperator, refuse_async
 from pyhudi_airflow.commit_facts import commit_facts, partition_keys
 from pyhudi_airflow.hook import mask_secrets, settings_of
 from pyhudi_airflow.spark_connections import optional_session
@@ -91,6 +91,7 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
         super().__init__(python_callable=_with_spark(python_callable) if spark_conn_id else python_callable, **more)
         self.show_return_value_in_logs = False
         whose = f"The task {self.task_id}"
+        refuse_async(python_callable, whose)
         self.settings = settings_of(whose, record_key, partition_by, ordering, table_type, schema, options)
         if "{{" not in operation:
             orchestration.checked_operation(operation, whose)
@@ -151,6 +152,7 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
             targets = [target.with_options(self.options) for target in self._several]
         else:
             settings = self.settings.with_options(self.options)
+            orchestration.checked_operation(self.operation, f"The task {self.task_id}")  # it may have been a template
             targets = [TaskTable(str(self.table), settings, self.operation, self.pre_commit)]
         return {target.table: target for target in targets}
 
@@ -227,7 +229,7 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
         if self._several:
             rows = dict(orchestration.rows_by_table(returned, self._targets, self._giver.name))
         return {
-            name: given if isinstance(given, HudiWrite) else HudiWrite(given, self._targets[name].operation)  # type: ignore[arg-type]
+            name: orchestration.write_asked_for(given, self._targets[name].operation, self._giver.name)
             for name, given in rows.items()
         }
 
@@ -237,7 +239,7 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
         Raises `TableNotFoundError` for a delete in a table that does not exist: it creates none.
         """
         if request.operation == "delete_partitions":
-            paths = [request.data] if isinstance(request.data, str) else list(request.data or ())
+            paths = self._paths(request.data)
             if not paths:
                 return None
             table = self.existing(target.table, target.opened_with)
@@ -257,6 +259,17 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
         else:
             table = self.hook.of_settings(target.table, target.settings, rows.schema)
         return PreparedRows(target.table, table, request, target.pre_commit, lambda write: write.write(rows))
+
+    def _paths(self, returned: Any) -> list[str]:
+        """Return the paths of partitions that the function returned. Raises `InvalidOptionError` for anything else."""
+        given = () if returned is None else [returned] if isinstance(returned, str) else returned
+        paths = list(given) if isinstance(given, Iterable) else [given]
+        if not all(isinstance(path, str) for path in paths):
+            raise orchestration.definition_error(
+                f"{self._giver.name} returned {type(returned).__name__}, and the task drops partitions",
+                "Return the paths of the partitions: ['2026-01-01'].",
+            )
+        return paths
 
     def _nothing(self, name: str, reason: str) -> dict[str, Any]:
         return {"table": self.hook.location(name), "instant": "", "reason": reason}

@@ -128,3 +128,10 @@ def with_output_named(context: dg.AssetExecutionContext, output: str) -> None:
 def set_output_data_version(context: dg.OutputContext, key: dg.AssetKey, version: str) -> None:
     """The data version of an output. ``step_context.set_data_version``."""
     context.step_context.set_data_version(key, dg.DataVersion(version))
+
+
+def resource_definitions_of(context: dg.SensorEvaluationContext) -> Mapping[str, Any]:
+    """Return the resources of the code location of a sensor, which a tick need not require, and those that a test gave it. ``resource_defs``, and
+    ``RepositoryDefinition.get_top_level_resources``."""
+    of_location = context.repository_def.get_top_level_resources() if context.repository_def is not None else {}
+    return {**of_location, **(context.resource_defs or {})}

@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from pyhudi_core.orchestration.settings import HudiWrite as HudiWrite
     from pyhudi_core.orchestration.settings import TableSettings as TableSettings
     from pyhudi_core.orchestration.settings import checked_operation as checked_operation
+    from pyhudi_core.orchestration.settings import write_asked_for as write_asked_for
     from pyhudi_core.orchestration.several_outputs import SharedChanges as SharedChanges
     from pyhudi_core.orchestration.several_outputs import rows_by_table as rows_by_table
     from pyhudi_core.orchestration.several_outputs import shared_changes as shared_changes
@@ -166,6 +167,7 @@ _HOMES = {
     "value_of_path": "orchestration.partition_values",
     "what_works": "orchestration.only_read",
     "why_not_together": "table_transactions",
+    "write_asked_for": "orchestration.settings",
 }
 
 __all__ = sorted(_HOMES)  # noqa: PLE0605

@@ -114,6 +114,13 @@ def checked_operation(operation: str, whose: str = "The write") -> Operation:
     return cast("Operation", operation)
 
 
+def write_asked_for(returned: Any, operation: str, whose: str) -> HudiWrite:
+    """Return what a function has returned, as a request; ``operation`` is for rows without one. Raises `InvalidOptionError`."""
+    request = returned if isinstance(returned, HudiWrite) else HudiWrite(returned, cast("Operation", operation))
+    checked_operation(request.operation, whose)
+    return request
+
+
 def names(columns: str | Sequence[str] | None) -> tuple[str, ...]:
     """Return one column or several, as a tuple."""
     if columns is None:

@@ -22,16 +22,20 @@ def refuse_mismatch(table: HudiTable, settings: TableSettings, owner: str = "ass
 
     ``owner``: the word for what has the settings.
     """
-    found = list(differences(table, settings))
-    if found:
-        lines = "; ".join(
-            f"{what}: the {owner} has {own or 'none'}, the table has {has or 'none'}" for what, own, has in found
-        )
+    if lines := told_differences(table, settings, owner):
         raise TableMismatchError(
             f"The existing table differs from the settings of its {owner}. {lines}",
             table=table.location,
             hint=f"Change the {owner} to the table's settings. For other settings, write the rows to a new table (table='...').",
         )
+
+
+def told_differences(table: HudiTable, settings: TableSettings, owner: str = "asset") -> str:
+    """Return the differences as a sentence; empty if there are none."""
+    found = differences(table, settings)
+    return "; ".join(
+        f"{what}: the {owner} has {own or 'none'}, the table has {has or 'none'}" for what, own, has in found
+    )
 
 
 def differences(table: HudiTable, settings: TableSettings) -> Iterator[tuple[str, str, str]]:

@@ -23,7 +23,7 @@ from pyhudi_core.orchestration import past_commits, polars_frames
 from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_core.orchestration.partition_condition import condition_of
 from pyhudi_core.orchestration.partition_values import value_of_path
-from pyhudi_core.orchestration.settings import HudiWrite, checked_operation, names
+from pyhudi_core.orchestration.settings import names, write_asked_for
 from pyhudi_dagster.assets.asset_arguments import io_manager_key
 from pyhudi_dagster.dagster_internals import (
     add_output_entries,
@@ -59,8 +59,7 @@ class HudiIOManager(dg.ConfigurableIOManager):
         _refuse_no_asset(context, f"The output {context.name}")
         info = _output_info(context)
         step = runner.step_of(context, info.key)
-        request = obj if isinstance(obj, HudiWrite) else HudiWrite(obj, info.operation)
-        checked_operation(request.operation)
+        request = write_asked_for(obj, info.operation, f"The output {context.name}")
         written = runner.run(
             step, lambda: writer.adopted(self.lake, info, step) or writer.write(self.lake, info, request, step)
         )

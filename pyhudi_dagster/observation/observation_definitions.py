@@ -18,6 +18,7 @@ from pyhudi_dagster.lake.resource import HudiLakeResource
 from pyhudi_dagster.lake.service_settings import refuse_bad_cron
 from pyhudi_dagster.reporting.checks import KINDS, READABLE, HudiCheck, checks_of, utc_now
 from pyhudi_dagster.services.service_definitions import HudiAssets, tables_of, views_of_tables
+from pyhudi_dagster.services.ticks import TickLake
 
 if TYPE_CHECKING:
     from pyhudi_dagster.observation import timeline_sensor
@@ -66,15 +67,17 @@ def build_hudi_timeline_sensor(
         lake.refuse_unfit(info)
     named = name_of("timeline", infos[0].lake, name, "build_hudi_timeline_sensor")
 
+    lake_of_ticks = TickLake(lake, infos[0].lake)
+
     def report(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        return timeline_sensor.tick_of(context, infos, views, max_events_per_tick)
+        with lake_of_ticks.of(context) as of_location:
+            return timeline_sensor.tick_of(context, of_location, infos, views, max_events_per_tick)
 
     sensor = dg.SensorDefinition(
         name=named,
         evaluation_fn=report,
         minimum_interval_seconds=minimum_interval_seconds,
         default_status=dg.DefaultSensorStatus.RUNNING if running else dg.DefaultSensorStatus.STOPPED,
-        required_resource_keys={infos[0].lake},
         metadata={WATCHED: [info.key.to_user_string() for info in infos]},
         description="Reports commits of other writers as materializations, and table services as observations.",
     )

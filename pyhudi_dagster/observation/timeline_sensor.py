@@ -46,6 +46,7 @@ class TimelineTick:
     """One tick of the sensor.
 
     Attributes:
+        context: of the sensor. Its instance and its log are opened on first use: a tick in which nothing has changed needs none.
         most: number of events after which the tick ends.
         views: assets of read-optimized views, by table; compactions are their materializations.
         events, notes: what it reports, and what it says of tables that gave no event.
@@ -53,16 +54,20 @@ class TimelineTick:
         reconciled: the job of `build_hudi_reconcile` of which a run is under way; empty if there is none, None if nobody has asked yet.
     """
 
-    instance: dg.DagsterInstance
+    context: dg.SensorEvaluationContext
     lake: HudiLakeResource
     cursor: TimelineCursor
     most: int
-    log: Any
     views: Views
     events: list[Event] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     keys: dict[str, list[str]] = field(default_factory=dict)
     reconciled: str | None = None
+
+    @property
+    def instance(self) -> dg.DagsterInstance:
+        """Dagster's instance."""
+        return self.context.instance
 
     def run(self, infos: Sequence[HudiAssetInfo]) -> None:
         """Report all tables; those that were read longest ago come first. Tables are looked at at once."""
@@ -200,7 +205,7 @@ class TimelineTick:
 
     def _unreadable(self, info: HudiAssetInfo, error: HudiError) -> None:
         """The table fails its check, once; the others go on."""
-        self.log.warning("the timeline of %s cannot be read: %s", info.table, error)
+        self.context.log.warning("the timeline of %s cannot be read: %s", info.table, error)
         self.notes.append(f"{info.table}: {error}")
         position = self.cursor.positions.get(info.table) or TablePosition(reported_until(self.instance, info.key))
         if not position.failing:
@@ -211,6 +216,8 @@ class TimelineTick:
 
     def partition_requests(self) -> list[Any]:
         """Return the requests that add new keys of dynamic partitions."""
+        if not self.keys:
+            return []
         known = DynamicKeys(self.instance)
         new = {
             name: [key for key in dict.fromkeys(keys) if not known.has(name, key)] for name, keys in self.keys.items()
@@ -227,11 +234,11 @@ def _readable(
 
 
 def tick_of(
-    context: dg.SensorEvaluationContext, infos: Sequence[HudiAssetInfo], views: Views, most: int
+    context: dg.SensorEvaluationContext, lake: HudiLakeResource, infos: Sequence[HudiAssetInfo], views: Views, most: int
 ) -> dg.SensorResult:
     """Look at these tables, and return what the sensor reports."""
-    started, lake = time.monotonic(), getattr(context.resources, infos[0].lake)
-    tick = TimelineTick(context.instance, lake, TimelineCursor.read(context.cursor), most, context.log, views)
+    started = time.monotonic()
+    tick = TimelineTick(context, lake, TimelineCursor.read(context.cursor), most, views)
     tick.run(infos)
     notes = f" {'; '.join(tick.notes[:20])}" if tick.notes else ""
     seconds = time.monotonic() - started

@@ -77,7 +77,7 @@ def build_hudi_services(
             for table, job in zip([each for each in tables if each.has_job], jobs, strict=True)
             for schedule in own_schedules(table, job, policy, clock)
         ]
-    sensor = service_sensor(named, tables, [*jobs, shared], policy, how, clock)
+    sensor = service_sensor(named, lake, tables, [*jobs, shared], policy, how, clock)
     return dg.Definitions(
         jobs=[*jobs, shared], schedules=schedules, sensors=[sensor], resources={tables[0].info.lake: lake}
     )

@@ -9,12 +9,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from pyhudi.errors import HudiError, TableNotFoundError
 from pyhudi_core.lazy import lazy
+from pyhudi_core.orchestration.table_match import told_differences
 from pyhudi_core.orchestration.table_services import state_of
 from pyhudi_dagster.lake.names import SERVED
 from pyhudi_dagster.lake.resource import HudiLakeResource
@@ -22,7 +23,7 @@ from pyhudi_dagster.services.fair_share import TableNeed, in_order, within_quota
 from pyhudi_dagster.services.service_jobs import ServiceTable, batch_config
 from pyhudi_dagster.services.service_policy import TICK_SECONDS, ServicePolicy, ServiceRunner, SharedSession
 from pyhudi_dagster.services.service_runs import When, triggered
-from pyhudi_dagster.services.ticks import Clock, busy_tables, reasons
+from pyhudi_dagster.services.ticks import Clock, TickLake, busy_tables, reasons
 
 if TYPE_CHECKING:
     import pyhudi as hudi
@@ -32,6 +33,9 @@ else:
 
 _LETTERS_SHOWN = 200
 _NEAREST = 3
+_DIFFERENT = (
+    "The table was made with other settings, perhaps by another code location, so runs of this one refuse to write it."
+)
 _VERSION = 2
 
 
@@ -105,18 +109,26 @@ def examine(table: ServiceTable, opened: "hudi.HudiTable") -> Found:
 
 @dataclass(slots=True)
 class Tick:
-    """One tick of the sensor over all tables."""
+    """One tick of the sensor over all tables. Dagster's instance is opened if a table is to be examined: an idle tick needs none."""
 
     tables: Sequence[ServiceTable]
     lake: HudiLakeResource
     policy: ServicePolicy
     memory: Memory
-    busy: frozenset[str]
+    context: dg.SensorEvaluationContext
     now: datetime
-    log: Any
     why_not: dict[str, str] = field(default_factory=dict)
+    _busy: frozenset[str] | None = None
 
-    def due(self, instance: dg.DagsterInstance) -> list[TableNeed]:
+    @property
+    def busy(self) -> frozenset[str]:
+        """The tables for which a run of services waits or works."""
+        if self._busy is None:
+            names = [table.info.table for table in self.tables]
+            self._busy = busy_tables(self.context.instance, self.tables[0].info.lake, names)
+        return self._busy
+
+    def due(self) -> list[TableNeed]:
         """The tables with something to do, in the order in which they are served. Those that were examined longest ago are examined first."""
         ended = time.monotonic() + TICK_SECONDS
         found: list[TableNeed] = []
@@ -124,12 +136,12 @@ class Tick:
             name = table.info.table
             if time.monotonic() > ended:
                 self.why_not[name] = "the tick had no time left; the next one begins here"
-            elif name in self.busy:
-                self.why_not[name] = "a run of its services is under way"
             else:
                 found += self._need(table)
+        if not found:
+            return []
         busy = [table for table in self.tables if table.info.table in self.busy]
-        taken, waiting = within_quotas(in_order(instance, found), self.policy.quotas, busy)
+        taken, waiting = within_quotas(in_order(self.context.instance, found), self.policy.quotas, busy)
         for name in waiting:
             self.memory.tables[name].seen = ""  # it is examined again in the next tick
         self.why_not.update(waiting)
@@ -152,6 +164,9 @@ class Tick:
             if self._is_unchanged(name, look):
                 self.why_not[name] = look.why
                 return []
+            if name in self.busy:
+                self.why_not[name] = "a run of its services is under way"
+                return []
             opened = self.lake.table(name, table.info.settings)
             _, seen = table_looks.seen_now(
                 opened
@@ -161,15 +176,19 @@ class Tick:
             self.why_not[name] = "the table does not exist yet"
             return []
         except HudiError as error:
-            self.log.warning("%s cannot be examined: %s", name, error)
+            self.context.log.warning("%s cannot be examined: %s", name, error)
             look.seen, look.at = "", self.now.timestamp()  # else it would come first in every tick
             self.why_not[name] = f"it cannot be examined: {error}"
             return []
+        unlike = told_differences(opened, table.info.settings) if table.info.has_step else ""
+        if unlike:
+            unlike = f"{_DIFFERENT} {unlike}. "
+            self.context.log.warning("%s: %s", name, unlike)
         again = f"asked for {', '.join(found.when)} at {self.now:%H:%M} UTC; nothing is new since"
-        self.why_not[name] = found.why_not
+        self.why_not[name] = unlike + found.why_not
         look.seen, look.at = seen, self.now.timestamp()
         look.near, look.progress = found.near[:_LETTERS_SHOWN], round(found.progress, 3)
-        look.why = (again if found.when else found.why_not)[:_LETTERS_SHOWN]
+        look.why = (unlike + (again if found.when else found.why_not))[: _LETTERS_SHOWN + len(unlike)]
         return [TableNeed(table, found.when, found.seconds)] if found.when else []
 
     def _is_unchanged(self, name: str, look: Look) -> bool:
@@ -183,6 +202,7 @@ class Tick:
 
 def service_sensor(
     name: str,
+    lake: HudiLakeResource,
     tables: Sequence[ServiceTable],
     jobs: Sequence[dg.JobDefinition],
     policy: ServicePolicy,
@@ -190,17 +210,17 @@ def service_sensor(
     clock: Clock,
 ) -> dg.SensorDefinition:
     """Return the sensor of all tables."""
-    lake_key = tables[0].info.lake
     names = [table.info.table for table in tables]
+    lake_of_ticks = TickLake(lake, tables[0].info.lake)
 
     def services(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         now = clock()
         if quiet := policy.quiet_at(now):
             return dg.SkipReason(f"The quiet hours {quiet} are on.")
-        memory, lake = Memory.read(context.cursor), getattr(context.resources, lake_key)
-        busy = busy_tables(context.instance, lake_key, names)
-        tick = Tick(tables, lake, policy, memory, busy, now, context.log)
-        due = tick.due(context.instance)
+        memory = Memory.read(context.cursor)
+        with lake_of_ticks.of(context) as of_location:
+            tick = Tick(tables, of_location, policy, memory, context, now)
+            due = tick.due()
         requests = list(_requests(name, due, how))
         return dg.SensorResult(
             run_requests=requests,
@@ -214,7 +234,6 @@ def service_sensor(
         jobs=list(jobs),
         minimum_interval_seconds=policy.interval_seconds,
         default_status=dg.DefaultSensorStatus.RUNNING if policy.running else dg.DefaultSensorStatus.STOPPED,
-        required_resource_keys={lake_key},
         metadata={SERVED: [table.info.key.to_user_string() for table in tables]},
         description="Starts the table services that are due, and plans on the timeline that nobody executes.",
     )

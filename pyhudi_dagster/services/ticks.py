@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
 
+from pyhudi_dagster.dagster_internals import resource_definitions_of
 from pyhudi_dagster.lake.names import LAKE_TAG, SERVICES_TAG, TABLE_TAG
+from pyhudi_dagster.lake.resource import HudiLakeResource
 from pyhudi_dagster.services.service_jobs import TABLES_OP
 
 Clock = Callable[[], datetime]
@@ -20,6 +24,40 @@ ACTIVE = [
     dg.DagsterRunStatus.CANCELING,
 ]
 _TABLES_SHOWN = 20
+_ENDS = ("setup_for_execution", "teardown_after_execution", "yield_for_execution")
+
+
+@dataclass(slots=True)
+class TickLake:
+    """The lake of the ticks of a sensor, made once in a process.
+
+    A sensor that requires a resource makes Dagster open its database in each tick, which costs more than the look at the tables. So the sensor
+    requires none, and the lake is made from its definition in the code location, which may be another than the one that the sensor was built with.
+    """
+
+    lake: HudiLakeResource
+    key: str
+    _definition: Any = None
+    _made: HudiLakeResource | None = None
+
+    @contextmanager
+    def of(self, context: dg.SensorEvaluationContext) -> Iterator[HudiLakeResource]:
+        """Yield the lake of the code location, with the values of the environment.
+
+        One of a subclass that opens something for Dagster to close is made in each tick.
+        """
+        known = resource_definitions_of(context)
+        definition = known.get(self.key, self.lake)
+        if self._made is not None and definition is self._definition:
+            yield self._made
+            return
+        needed = getattr(definition, "required_resource_keys", frozenset())
+        of_lake = {self.key: definition, **{key: known[key] for key in needed if key in known}}
+        with dg.build_resources(of_lake) as resources:
+            made: HudiLakeResource = getattr(resources, self.key)
+            if all(getattr(type(made), name) is getattr(HudiLakeResource, name) for name in _ENDS):
+                self._definition, self._made = definition, made
+            yield made
 
 
 def utc_now() -> datetime:

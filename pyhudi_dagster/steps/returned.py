@@ -10,7 +10,7 @@ import dagster as dg
 
 from pyhudi_core.orchestration.data import Giver
 from pyhudi_core.orchestration.errors import definition_error
-from pyhudi_core.orchestration.settings import HudiWrite, Operation, checked_operation
+from pyhudi_core.orchestration.settings import Operation, write_asked_for
 from pyhudi_dagster.lake import interrupts
 
 _EVENTS = (
@@ -53,9 +53,7 @@ def request_of(returned: Any, operation: Operation, key: dg.AssetKey, whose: str
         _refuse_more(returned, key)
         metadata, tags = returned.metadata or {}, returned.tags or {}
         returned = returned.value
-    request = returned if isinstance(returned, HudiWrite) else HudiWrite(returned, operation)
-    checked_operation(request.operation, whose)
-    return Request(request, metadata, tags)
+    return Request(write_asked_for(returned, operation, whose), metadata, tags)
 
 
 def _has_rows(result: dg.MaterializeResult[Any]) -> bool:

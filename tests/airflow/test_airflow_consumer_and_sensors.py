@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from support.airflow_home import dag_of, states, xcoms
+from support.airflow_home import as_a_worker, dag_of, states, xcoms
 
 import pyhudi as hudi
 from pyhudi.errors import InvalidOptionError
 from pyhudi_airflow import HudiConsumerOperator, HudiServiceDueSensor, HudiSnapshotSensor
+from pyhudi_airflow.airflow_names import AirflowFailException
 from pyhudi_airflow.sensors import HudiTableTrigger
 
 CONSUMER = """
@@ -56,6 +58,34 @@ def test_a_consumer_commits_each_change_once_with_its_checkpoint(home: Path, lak
     assert len(into.timeline.commits) == 2
     (facts,) = xcoms(first, "double")["return_value"]
     assert facts["rows_inserted"] == 2 and facts["run"]["dag_id"] == "consumes"
+
+
+MAPPED = """
+import pyarrow as pa
+from airflow.sdk import DAG as Dag
+from pyhudi_airflow import HudiConsumerOperator
+
+def copied(batch):
+    return batch.rows(columns=["id", "n"]).to_arrow()
+
+with Dag("gathers", schedule=None) as DAG:
+    HudiConsumerOperator.partial(task_id="gather", into="all", python_callable=copied, record_key="id", operation="insert",
+                                 schema=pa.schema([("id", pa.int64()), ("n", pa.int64())])).expand(source=["orders", "returns"])
+"""
+
+
+def test_a_mapped_consumer_gathers_several_tables_in_one_and_processes_each_change_once(home: Path, lake: Path) -> None:
+    returns = hudi.create_table(f"{lake}/returns", schema=rows(k1=1).schema, record_key="id")
+    sources = (orders(lake), returns)
+    dag = dag_of(MAPPED, "gathers")
+    for number, table in enumerate(sources):
+        table.upsert(pa.table({"id": [number], "n": [number]}))
+    for wanted in ("success", "skipped"):
+        assert states(dag.test()) == {"gather[0]": wanted, "gather[1]": wanted}
+    returns.upsert(rows(k7=7))
+    assert states(dag.test()) == {"gather[0]": "skipped", "gather[1]": "success"}
+    found = hudi.open_table(f"{lake}/all").scan(columns=["id"]).to_arrow()["id"].to_pylist()
+    assert sorted(found) == [0, 1, 7]
 
 
 def test_a_consumer_without_an_output_says_what_to_give(lake: Path) -> None:
@@ -111,5 +141,28 @@ def test_what_no_waiting_mends_fails_at_once(lake: Path) -> None:
         return (await anext(trigger.run())).payload
 
     event = asyncio.run(first())
+    with pytest.raises(AirflowFailException, match="'compact' is no table service"):
+        HudiServiceDueSensor(task_id="s", table="orders", service="compaction").resume({}, event)
     with pytest.raises(InvalidOptionError, match="'compact' is no table service"):
-        HudiServiceDueSensor(task_id="s", table="orders", service="compact").resume({}, event)
+        HudiServiceDueSensor(task_id="s", table="orders", service="compact")
+
+
+SENSORS = """
+from airflow.sdk import DAG as Dag
+from pyhudi_airflow import HudiServiceDueSensor, HudiSnapshotSensor
+
+with Dag("waits", schedule=None, default_args={"poke_interval": 0.5}) as DAG:
+    HudiSnapshotSensor(task_id="in_time", table="orders", timeout=600)
+    HudiSnapshotSensor(task_id="in_the_worker", table="never", timeout=2, deferrable=False, soft_fail=True)
+    HudiServiceDueSensor(task_id="typo", table="orders", service="{{ 'typo' }}", timeout=600, retries=2)
+"""
+
+
+@as_a_worker
+def test_a_sensor_waits_or_is_skipped_or_fails(home: Path, lake: Path) -> None:
+    """What is not there yet is waited for by a trigger, which `dag.test()` runs here; it knows no timeout of a trigger."""
+    threading.Timer(10, lambda: orders(lake).upsert(rows(k1=1))).start()
+    finished = dag_of(SENSORS, "waits").test()
+    assert states(finished) == {"in_time": "success", "in_the_worker": "skipped", "typo": "failed"}
+    assert {ti.task_id: ti.try_number for ti in finished.get_task_instances()}["typo"] == 1, "a retry cannot mend it"
+    assert xcoms(finished, "in_time")["return_value"] == str(hudi.open_table(f"{lake}/orders").snapshot_token())

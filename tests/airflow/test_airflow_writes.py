@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +17,9 @@ from support.golden import OTHER_VERSIONS, unpack
 
 import pyhudi as hudi
 from pyhudi.errors import InvalidOptionError
-from pyhudi_airflow import HudiWriteOperator
+from pyhudi_airflow import HudiWrite, HudiWriteOperator
+from pyhudi_airflow.table_writes import PreparedRows, TaskCommits
+from pyhudi_airflow.task_run import TaskRun
 from pyhudi_core.orchestration import RunEndedError
 
 HEAD = """
@@ -248,9 +251,57 @@ def test_bad_rows_fail_at_once_and_nothing_is_published(home: Path, lake: Path) 
     assert not (lake / "other").exists()
 
 
+def test_what_is_wrong_only_when_the_task_runs_fails_at_once_and_makes_no_table(
+    home: Path, lake: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    finished = run(
+        "late",
+        """
+    @task.hudi(table="first", operation="{{ params.operation }}", record_key="id", params={"operation": "isnert"}, retries=2)
+    def template():
+        return rows(1)
+
+    @task.hudi(table="second", operation="delete_partitions", retries=2)
+    def no_paths():
+        return 5
+
+    @task.hudi(table="third", record_key="id", retries=2)
+    def returned():
+        return HudiWrite(rows(1), "isnert")
+
+    [template(), no_paths(), returned()]
+    HudiWriteOperator.partial(task_id="mapped", python_callable=lambda: rows(1), retries=2).expand_kwargs(
+        [{"table": "fourth", "record_key": "id"}, {"table": "fifth", "record_key": "no_column"}]
+    )
+    """,
+    )
+    assert states(finished) == {
+        "template": "failed", "no_paths": "failed", "returned": "failed", "mapped[0]": "success", "mapped[1]": "failed",
+    }  # fmt: skip
+    assert {ti.try_number for ti in finished.get_task_instances()} == {1}, "a retry cannot mend it"
+    assert [path.name for path in lake.iterdir()] == ["fourth"]
+    said = capfd.readouterr()
+    assert "The task template has operation='isnert', which does not exist" in said.out + said.err
+    assert "returned int, and the task drops partitions" in said.out + said.err
+
+
+def test_the_error_of_a_write_that_cannot_begin_is_told(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = pa.schema([("id", pa.int64())])
+    table = hudi.create_table(f"{lake}/orders", schema=schema, record_key="id")
+    ti = SimpleNamespace(dag_id="d", task_id="t", run_id="r", map_index=-1, try_number=1)
+    task = TaskRun(ti, logging.getLogger("test"), lambda: False)
+    rows = PreparedRows("orders", table, HudiWrite(None, "no such"), (), lambda write: None)  # type: ignore[arg-type]
+    with pytest.raises(InvalidOptionError, match="'no such' is not an operation"):
+        TaskCommits(task, adopt=True).of_all([rows])
+
+
+async def _later() -> None: ...
+
+
 @pytest.mark.parametrize(
     ("how", "said"),
     [
+        ({"python_callable": _later}, "has an async function"),
         ({"operation": "upserts"}, "operation='upserts'"),
         ({"table_type": "delta"}, "table_type='delta'"),
         ({"options": {"hoodie.no.such": "1"}}, "unfit options"),
@@ -259,7 +310,7 @@ def test_bad_rows_fail_at_once_and_nothing_is_published(home: Path, lake: Path) 
 )
 def test_a_wrong_argument_is_refused_when_the_dag_file_is_parsed(how: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidOptionError, match=said):
-        HudiWriteOperator(task_id="t", table="a", python_callable=list, **how)
+        HudiWriteOperator(**{"task_id": "t", "table": "a", "python_callable": list, **how})
 
 
 @as_a_worker

@@ -87,3 +87,13 @@ def test_a_context_without_a_run_says_so():
 def test_only_one_module_reaches_past_dagsters_public_names(path):
     found = NOT_PUBLIC.findall(path.read_text())
     assert (path.name == "dagster_internals.py") == bool(found), found
+
+
+def test_a_sensor_that_requires_no_resource_finds_those_of_its_code_location():
+    defs = dg.Definitions(resources={"lake": dg.ResourceDefinition.hardcoded_resource("of the location")})
+    with dg.build_sensor_context(definitions=defs) as context:
+        found = called("resource_definitions_of", context)
+    assert found["lake"] is defs.get_repository_def().get_top_level_resources()["lake"]
+    with dg.build_sensor_context(definitions=defs, resources={"lake": "of the test"}) as context:
+        given = called("resource_definitions_of", context)
+    assert given["lake"] is not found["lake"]

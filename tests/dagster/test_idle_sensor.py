@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import dagster as dg
 import pyarrow as pa
+import pytest
 from support.counted_s3 import BUCKET, counted_s3
 from support.dagster_services import definitions, filled, orders_asset, tick
 
@@ -62,3 +66,31 @@ def test_an_idle_tick_of_the_services_sends_one_request_for_each_table(instance:
         filled(lake, assets[0], 1)
         (request,) = tick(defs, instance, lake, again.cursor).run_requests
         assert request.job_name == "hudi__first__services"
+
+
+def test_an_idle_tick_of_a_code_server_opens_no_database_of_dagster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OF_THIS_TEST", str(tmp_path / "lake"))
+    lake = HudiLakeResource(warehouse=dg.EnvVar("OF_THIS_TEST"))
+    orders = orders_asset()
+    defs = dg.Definitions.merge(definitions(lake, orders), build_hudi_timeline_sensor(lake, [orders]))
+    table = filled(HudiLakeResource(warehouse=str(tmp_path / "lake")), orders, 1)
+    (tmp_path / "home").mkdir()
+    instance, opened = dg.DagsterInstance.local_temp(str(tmp_path / "home")), list[object]()
+    from_ref = dg.DagsterInstance.from_ref
+    monkeypatch.setattr(dg.DagsterInstance, "from_ref", staticmethod(lambda ref: opened.append(ref) or from_ref(ref)))
+
+    def ticked(name: str, cursor: str | None) -> tuple[Any, int]:
+        before = len(opened)
+        with dg.build_sensor_context(instance_ref=instance.get_ref(), cursor=cursor, definitions=defs) as context:
+            return defs.resolve_sensor_def(name).evaluate_tick(context), len(opened) - before
+
+    for name in ("hudi__services", "hudi__timeline"):
+        first, times = ticked(name, None)
+        assert times <= 1
+        idle, times = ticked(name, first.cursor)
+        assert (times, not idle.run_requests, idle.asset_events) == (0, True, [])
+        table.upsert(pa.table({"id": [1], "amount": [1.0], "ts": [9]}))
+        changed, times = ticked(name, idle.cursor)
+        assert (times, bool(changed.run_requests or changed.asset_events)) == (1, True)

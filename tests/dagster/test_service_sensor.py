@@ -318,3 +318,20 @@ def test_a_service_that_is_refused_is_started_and_its_run_fails_with_what_to_do(
     (failure,) = [event for event in result.all_events if event.is_step_failure]
     assert failure.step_key == "run[compaction]"
     assert "set pyhudi.expression.index.timezone=UTC" in str(failure.event_specific_data.error)
+
+
+def test_a_tick_names_what_another_code_location_defines_otherwise(lake, instance):
+    theirs = orders_asset(Services(compaction=Every(commits=5)))
+    filled(lake, theirs, 1)
+    ours = orders_asset(Services(compaction=Every(commits=5)), record_key=["id", "amount"], ordering=None)
+    defs = definitions(lake, ours)
+    first = tick(defs, instance, lake)
+    said = "runs of this one refuse to write it. record key: the asset has id, amount, the table has id; ordering: the asset has none, the table has ts"
+    assert (
+        f"orders: The table was made with other settings, perhaps by another code location, so {said}"
+        in first.skip_message
+    )
+    assert "compaction: " in first.skip_message, "its services go on"
+    again = tick(defs, instance, lake, first.cursor)
+    assert said in again.skip_message, "an idle tick says it, too"
+    assert said not in tick(definitions(lake, theirs), instance, lake).skip_message

@@ -9,11 +9,14 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
+import psutil
 import sqlalchemy
 
 from support.ports import free_port
@@ -88,6 +91,25 @@ class Airflow:
             process = self.running.pop(name)
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+    def processor_seconds(self, program: str) -> float:
+        """The processor time of a server so far, with that of its children that live or have ended."""
+        server = psutil.Process(self.running[program].pid)
+        return sum(sum(each.cpu_times()[:4]) for each in (server, *server.children(recursive=True)))
+
+    def call(self, method: str, address: str, body: dict[str, Any]) -> Any:
+        """The answer of Airflow's API, as the UI calls it."""
+        place = f"http://127.0.0.1:{self.port}"
+        with urllib.request.urlopen(f"{place}/auth/token", timeout=60) as answer:
+            token = json.load(answer)["access_token"]
+        request = urllib.request.Request(
+            f"{place}/api/v2/{quote(address)}",
+            json.dumps(body).encode(),
+            {"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+            method=method,
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.load(answer)
 
     def rows(self, query: str, **values: Any) -> list[tuple[Any, ...]]:
         """The answer of Airflow's database; a query has its values as ``:name``."""
