@@ -26,7 +26,11 @@ from pyhudi_core.model.instant import BEFORE_ALL, epoch_ms, format_time
 from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.storage.base import Storage
+from pyhudi_core.storage.opening import open_storage
+from pyhudi_core.storage.paths import parse_location
 from pyhudi_core.table import HudiTable
+from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import completion_time_after, has_others
 from pyhudi_core.transaction.commit import Gate
@@ -109,12 +113,12 @@ class TableTransaction:
                 "A transaction takes rows only inside its block, at whose end they are committed",
                 hint="Write `with hudi.transaction([orders, lines]) as changes:`. Nothing was written.",
             )
-        known = self._tables.get(table.location) if isinstance(table, HudiTable) else None
+        known = _one_of(self._tables.values(), table)
         if known is None:
             raise InvalidOptionError(
                 "The table is not one of the transaction", hint="Give it to hudi.transaction([...])."
             )
-        if table.location in self._writes:
+        if known.location in self._writes:
             raise InvalidOptionError(
                 "A transaction writes to a table once",
                 table=table.location,
@@ -125,7 +129,7 @@ class TableTransaction:
             refuse_unwritable(write.context)
         write.write(data)
         _warn_of_others(write)
-        self._writes[table.location] = write
+        self._writes[known.location] = write
 
 
 class CommitTogether:
@@ -158,7 +162,8 @@ class CommitTogether:
 
         Raises what one of the tables raises, and then nothing is published; and `TransactionTornError`.
         """
-        writes = dict(sorted(writes.items()))
+        # However the locations are written, all transactions come in one order: else two of them would wait for each other.
+        writes = dict(sorted(writes.items(), key=lambda item: item[1].context.root.real_location))
         first = next(iter(writes.values()))
         clock = first.context.runtime.clock
         while True:
@@ -209,7 +214,11 @@ class CommitTogether:
 def _warn_of_others(write: Write) -> None:
     """Say what is not promised if another program writes to the table."""
     pending, context = write.transaction, write.context
-    if pending is not None and has_others(context, pending.start, {pending.requested_time}):
+    if pending is None:
+        return
+    # Of what is pending, a plan of ours has no heartbeat: only commits say who writes here.
+    known = {instant.requested_time for instant in pending.start.pending.instants}
+    if has_others(context, pending.start, known | {pending.requested_time}):
         _log.warning(
             "%s: a program that does not know the commit record has written to it. Such a program may roll a part of a transaction back when the "
             "heartbeat is old, and its readers may see one table before the other",
@@ -322,9 +331,39 @@ def checked(tables: Sequence[HudiTable], *, written: bool = False) -> Sequence[H
         )
     for table in tables if written else ():
         table.config.refuse_writing(table.location)
-    real = [table._opened.storage.real_location for table in tables]  # a link may lead to the same table
+    storages = [table._opened.storage for table in tables]
+    real = [storage.real_location for storage in storages]  # a link may lead to the same table
+    _refuse_other_stores(storages)
     refuse_apart([table.location for table in tables], [table.config.timeline_timezone for table in tables], real)
     return tables
+
+
+def _one_of(tables: Iterable[HudiTable], table: object) -> HudiTable | None:
+    """Return the table that another handle is of, however its location is written; None if it is of none."""
+    if not isinstance(table, HudiTable):
+        return None
+    real = table._opened.storage.real_location
+    return next((one for one in tables if one._opened.storage.real_location == real), None)
+
+
+def _refuse_other_stores(storages: Sequence[Storage]) -> None:
+    """Raise `InvalidOptionError` if the storage options of the first table lead to another store than those of another table.
+
+    Who finishes the transaction of a dead writer opens all of its tables with the options of the one that he writes. An endpoint may be written in
+    several ways, so a table in a store that has other options is looked at with both.
+    """
+    network = [storage for storage in storages if storage.capabilities.parallel_calls > 1]
+    for other in network[1:]:
+        options = network[0].spec().options
+        if other.spec().options == options:
+            continue
+        found, same = other.head(properties_file.PATH), open_storage(other.location, options).head(properties_file.PATH)
+        if (found and (found.etag, found.modified_ms)) != (same and (same.etag, same.modified_ms)):
+            raise InvalidOptionError(
+                f"The tables are in several stores: with the storage options of {network[0].location}, {other.location} is another place",
+                table=other.location,
+                hint="Every writer of one of the tables must reach all of them. Put the tables into one bucket, and open them with the same options.",
+            )
 
 
 def refuse_apart(locations: Sequence[str], zones: Iterable[str], real: Sequence[str] | None = None) -> None:
@@ -335,7 +374,7 @@ def refuse_apart(locations: Sequence[str], zones: Iterable[str], real: Sequence[
         zones: the zones of their timelines, ``UTC`` or ``LOCAL``.
         real: where the locations lead, if not to themselves.
     """
-    places = locations if real is None else real
+    places = [parse_location(location).canonical for location in locations] if real is None else real
     twice = [location for location, place in zip(locations, places, strict=True) if places.count(place) > 1]
     if twice:
         raise InvalidOptionError("A table is given twice", table=min(twice), hint="Give each table once.")
@@ -344,7 +383,7 @@ def refuse_apart(locations: Sequence[str], zones: Iterable[str], real: Sequence[
             f"{len(locations)} tables are more than the {_MOST} that one transaction takes",
             hint="All locks are held until the last table is prepared. Write fewer tables at once.",
         )
-    stores = {_store(location) for location in locations}
+    stores = {_store(place) for place in places}
     if len(stores) > 1:
         raise InvalidOptionError(
             f"The tables are in several stores: {', '.join(sorted(stores))}",
@@ -417,9 +456,10 @@ class TablesSnapshot:
 
     def scan(self, table: HudiTable, columns: Sequence[str] | None = None, where: object = None) -> Scan:
         """Return a scan of one of the tables as of the time."""
-        if table.location not in self._tables:
+        known = _one_of(self._tables.values(), table)
+        if known is None:
             raise InvalidOptionError("The table is not one of the snapshot", hint="Give it to hudi.snapshot([...]).")
-        return self._tables[table.location].scan(columns, where, as_of=self.time)
+        return known.scan(columns, where, as_of=self.time)
 
     def __repr__(self) -> str:
         return f"TablesSnapshot of {len(self._tables)} tables as of {self.time}"
@@ -452,15 +492,15 @@ def snapshot(tables: Sequence[HudiTable]) -> TablesSnapshot:
 
 def _refuse_torn(contexts: Sequence[TableContext], timelines: Sequence[Timeline], notes: Iterable[str]) -> None:
     """Raise `TransactionTornError` if a table does not show its part of a transaction that another table shows."""
-    looked = {context.root.location: each for context, each in zip(contexts, timelines, strict=True)}
-    places = {context.root.location: context for context in contexts}
+    looked = list(zip(contexts, timelines, strict=True))
     for note in notes:
         fates: dict[bool, str] = {}
         for location, requested_time in tables_of(note).items():
-            if location in looked:
-                found = looked[location].commits.find(requested_time)
-                found = found or places[location].folder.archived(looked[location], requested_time)
-                fates[found is not None] = location
+            for context, timeline in looked:
+                if context.root.is_at(location):
+                    found = timeline.commits.find(requested_time)
+                    found = found or context.folder.archived(timeline, requested_time)
+                    fates[found is not None] = location
         if len(fates) == 2:
             raise torn(fates[True], fates[False])
 

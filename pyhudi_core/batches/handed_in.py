@@ -23,7 +23,7 @@ from pyhudi_core.errors import (
     ObjectNotFoundError,
 )
 from pyhudi_core.model.commit import CommitMetadata
-from pyhudi_core.model.instant import BEFORE_ALL, Instant
+from pyhudi_core.model.instant import BEFORE_ALL, Instant, epoch_ms
 from pyhudi_core.model.shared_commits import BATCHES_KEY, Counts, answers_in
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.storage.at_once import each
@@ -131,6 +131,29 @@ def waiting(context: TableContext) -> list[str]:
     return sorted(name for name in names if _NAME.fullmatch(name))
 
 
+@dataclass(frozen=True, slots=True)
+class LastShared:
+    """The newest commit, if it has answered more than one batch: how many, when, and how long it took."""
+
+    completed: str
+    batches: int
+    took_ms: int
+
+    def came(self, names: Iterable[str]) -> int:
+        """Return how many of these files have come since, by the clocks of their writers."""
+        return sum(name > self.completed for name in names)
+
+
+def last_shared(context: TableContext) -> LastShared | None:
+    """Return what the newest commit says, None if it has not answered more than one batch."""
+    newest = max(context.folder.load().commits, key=lambda instant: instant.completion_time or "", default=None)
+    if newest is None or newest.completion_time is None:
+        return None
+    batches = len(answers_in(context.folder.read_commit(newest)))
+    began, ended = (epoch_ms(time, utc=context.utc) or 0 for time in (newest.requested_time, newest.completion_time))
+    return LastShared(newest.completion_time, batches, max(0, ended - began)) if batches > 1 else None
+
+
 def read(context: TableContext, names: Sequence[str]) -> tuple[list[HandedIn], dict[str, HudiError]]:
     """Read batches, as many as one commit takes. Returns those to commit, and the errors of the others by their tokens.
 
@@ -218,12 +241,18 @@ def answers(context: TableContext, tokens: Collection[str]) -> dict[str, Answer]
     found: dict[str, Answer] = {}
     wanted = set(tokens)
     for instant, commit in commits_holding(context.folder, BATCHES_KEY, completed_before(tokens)) if wanted else ():
-        for token, said in answers_in(commit).items():
-            if token in wanted:
-                found[token] = Answer(instant, commit, said if isinstance(said, tuple) else _error(context, said))
+        found |= {token: answer for token, answer in said(context, instant, commit).items() if token in wanted}
         if len(found) == len(wanted):
             break
     return found
+
+
+def said(context: TableContext, instant: Instant, commit: CommitMetadata) -> dict[str, Answer]:
+    """Return what a commit says of its batches, by token."""
+    return {
+        token: Answer(instant, commit, one if isinstance(one, tuple) else _error(context, one))
+        for token, one in answers_in(commit).items()
+    }
 
 
 def encoded(
@@ -231,8 +260,8 @@ def encoded(
 ) -> dict[str, str]:
     """Return the entry of the extra metadata with which a commit answers batches."""
     brought = {batch.token: [batch.extra] for batch in group if batch.extra}
-    said = {token: _said(error) for token, error in refused.items()}
-    found = {**{token: [*one, *brought.get(token, [])] for token, one in counts.items()}, **said}
+    errors_said = {token: _said(error) for token, error in refused.items()}
+    found = {**{token: [*one, *brought.get(token, [])] for token, one in counts.items()}, **errors_said}
     return {BATCHES_KEY: json.dumps(found, separators=(",", ":"), ensure_ascii=False)}
 
 

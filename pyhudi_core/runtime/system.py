@@ -188,7 +188,7 @@ class SystemProcess:
 
     def identity(self) -> str:
         pid = os.getpid()
-        return f"{socket.gethostname()}|{machine()}|{pid}|{start_time(pid) or ''}"
+        return f"{socket.gethostname()}|{machine()}|{pid}|{own_start_time()}"
 
     def is_gone(self, identity: str) -> bool:
         parts = identity.split("|")
@@ -198,8 +198,28 @@ class SystemProcess:
         return pid.isascii() and pid.isdigit() and len(pid) <= 10 and bool(started) and has_ended(int(pid), started)
 
 
+_known: dict[str, str] = {}
+"""What does not change while this process runs, and each writer asks for several times. A fork begins anew."""
+os.register_at_fork(after_in_child=_known.clear)
+
+
 def machine() -> str:
     """Return the boot and the process namespace; empty if the system does not provide them."""
+    found = _known.get("machine") or _machine()
+    if found:  # what could not be read now may be readable later
+        _known["machine"] = found
+    return found
+
+
+def own_start_time() -> str:
+    """Return when this process was started; empty if the system does not say."""
+    found = _known.get("started") or start_time(os.getpid()) or ""
+    if found:
+        _known["started"] = found
+    return found
+
+
+def _machine() -> str:
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             boot = file.read().strip()

@@ -103,8 +103,14 @@ class Storage(Protocol):
 
     @property
     def real_location(self) -> str:
-        """The location without symbolic links: two storages of one folder have the same, however the user writes it."""
+        """The location without symbolic links, and with one spelling of the scheme: two storages of one folder have the same, however the user
+        writes it. Several stores may have such a folder: what opens the storage (endpoint, account) is no part of it.
+        """
         return self.location
+
+    def is_at(self, location: str) -> bool:
+        """Say whether a location, however it is written, is that of this storage; for one in the same store."""
+        return location == self.location
 
     @property
     def capabilities(self) -> Capabilities:

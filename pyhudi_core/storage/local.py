@@ -82,6 +82,10 @@ class LocalStorage(Storage):
     def real_location(self) -> str:
         return self._real_root
 
+    def is_at(self, location: str) -> bool:
+        found = parse_location(location)
+        return found.scheme == "file" and os.path.realpath(found.path) == self._real_root
+
     @property
     def capabilities(self) -> Capabilities:
         return _CAPABILITIES

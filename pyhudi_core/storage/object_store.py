@@ -28,7 +28,7 @@ from pyhudi_core.storage.base import Capabilities, Folder, ObjectInfo, Storage, 
 from pyhudi_core.storage.object_clients import Account, ObjectJudge, connect
 from pyhudi_core.storage.object_errors import ERRORS, failure_of
 from pyhudi_core.storage.object_files import NONCE, FoundObject, ObjectOutput
-from pyhudi_core.storage.paths import check_folder, check_path, check_prefix
+from pyhudi_core.storage.paths import check_folder, check_path, check_prefix, parse_location
 from pyhudi_core.storage.ranged import PIECE, READ_AHEAD, SmallFiles, open_ranged, read_pieces
 from pyhudi_core.storage.refusals import refuse_large
 from pyhudi_core.storage.settling import Settler, unknown
@@ -91,6 +91,13 @@ class ObjectStorage(Storage):
     @property
     def location(self) -> str:
         return self._location
+
+    @property
+    def real_location(self) -> str:
+        return parse_location(self._location).canonical
+
+    def is_at(self, location: str) -> bool:
+        return parse_location(location).canonical == self.real_location
 
     @property
     def capabilities(self) -> Capabilities:

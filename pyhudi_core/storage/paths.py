@@ -71,6 +71,15 @@ class Location:
     path: str
     text: str
 
+    @property
+    def canonical(self) -> str:
+        """The location with one spelling of its scheme, and without the host of an account."""
+        return (
+            self.path
+            if self.scheme == "file"
+            else f"{self.scheme}://{self.bucket.partition('@')[0]}/{self.path}".rstrip("/")
+        )
+
 
 def is_catalog_address(location: object) -> bool:
     """Say whether a text is the address of a table or a database in a catalog (``catalog/addresses.py``), not that of a folder."""

@@ -65,6 +65,13 @@ class S3Storage(Storage):
         return self._location
 
     @property
+    def real_location(self) -> str:
+        return parse_location(self._location).canonical
+
+    def is_at(self, location: str) -> bool:
+        return parse_location(location).canonical == self.real_location
+
+    @property
     def capabilities(self) -> Capabilities:
         return _CAPABILITIES
 

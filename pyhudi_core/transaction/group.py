@@ -179,14 +179,14 @@ def _undecided(context: TableContext, intent: Intent, waited_s: float) -> LockTi
 def others(context: TableContext, intent: Intent) -> Iterator[TableContext]:
     """Yield the other tables of a group that are there. Raises as `OpenedTable.context`."""
     for part in _named_by(context, intent)[2]:
-        place = None if part.location == context.root.location else table_of(context, part.location)
+        place = None if context.root.is_at(part.location) else table_of(context, part.location)
         if place is not None:
             yield place
 
 
 def table_of(context: TableContext, location: str) -> TableContext | None:
     """Return another table, or this one, by its location; None if it is gone."""
-    if location == context.root.location and not context.prefix:
+    if not context.prefix and context.root.is_at(location):
         return context
     try:
         return opened_beside(context, location)
@@ -264,7 +264,7 @@ def _stands(context: TableContext, parts: Parts) -> bool:
     """
     gone = False
     for part in reversed(parts):
-        fate = PartFate.PENDING if part.location == context.root.location else fate_of(context, part)
+        fate = PartFate.PENDING if context.root.is_at(part.location) else fate_of(context, part)
         if fate is PartFate.PUBLISHED:
             return True
         gone = gone or fate is PartFate.GONE
@@ -284,7 +284,7 @@ def _named_by(context: TableContext, intent: Intent) -> tuple[str, Storage, Part
             instant=intent.requested_time,
             hint="No commit is possible until it is repaired: restore the file, or remove it while no writer runs.",
         ) from error
-    storage = context.root if location == context.root.location else context.protocol.open_beside(str(location))
+    storage = context.root if context.root.is_at(str(location)) else context.protocol.open_beside(str(location))
     return str(name), storage, parts
 
 

@@ -190,7 +190,7 @@ def test_while_somebody_leads_one_look_in_eight_asks_for_the_lead(
             raise KeyboardInterrupt
         return waits(*arguments)
 
-    def ask(*arguments: Any) -> bool:
+    def ask(*arguments: Any) -> object:
         asked.append(looks)
         return led(*arguments)
 
@@ -358,3 +358,55 @@ def test_a_batch_with_rows_that_say_that_they_are_deleted_counts_them_as_deleted
         stats = table.upsert(data, batch=shared).stats
         counts.append((stats.rows_inserted, stats.rows_updated, stats.rows_deleted))
     assert counts == [(0, 0, 1), (0, 0, 1)]
+
+
+def test_a_leader_waits_for_the_writers_that_the_last_commit_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They hand in their next batches just now. The first of them would else lead alone, and the others wait for one more commit."""
+    table = hudi.create_table(str(tmp_path / "t"), SCHEMA, "id")
+    context = table._opened.context()
+    assert handed_in.last_shared(context) is None
+    together([upsert(tmp_path / "t", rows((key, "a", 1, 1.0))) for key in (1, 2)])
+    last = handed_in.last_shared(context)
+    assert last is not None
+    assert last.batches == 2
+    names = [f"{time}_x.rows" for time in ("0" * 17, last.completed, "9" * 17)]
+    assert last.came(names) == 2, "one has waited since before that commit"
+
+    monkeypatch.setattr(combined, "_GATHER", 1e9)
+    monkeypatch.setattr(combined, "_MOST_GATHER_MS", 60_000)
+    led, looked = combined._led, threading.Event()
+
+    def lead(*arguments: Any) -> object:
+        looked.set()
+        return led(*arguments)
+
+    monkeypatch.setattr(combined, "_led", lead)
+    found: list[Any] = []
+    first = threading.Thread(target=lambda: found.append(upsert(tmp_path / "t", rows((3, "a", 1, 1.0)))()))
+    first.start()
+    assert looked.wait(60)
+    found.append(upsert(tmp_path / "t", rows((4, "a", 1, 1.0)))())
+    first.join(60)
+    assert len({commit.instant for commit in found}) == 1
+    monkeypatch.setattr(combined, "_MOST_GATHER_MS", 10)
+    assert upsert(tmp_path / "t", rows((5, "a", 1, 1.0)))(), "nobody else comes: it waits no longer than that"
+    assert handed_in.last_shared(context) is None, "so the next one does not wait at all"
+
+
+def test_a_leader_is_told_what_its_commit_says_and_need_not_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = hudi.create_table(str(tmp_path / "t"), SCHEMA, "id")
+    told: list[Any] = []
+    led = combined._led
+    monkeypatch.setattr(combined, "_led", lambda *given: told.append(led(*given)) or told[-1])
+    monkeypatch.setattr(handed_in, "waits", lambda *_: pytest.fail("the leader knows"))
+    commit = table.upsert(rows((1, "a", 1, 1.0), (1, "a", 1, 2.0)), {"job": "x"}, batch=True)
+    assert (commit.stats.rows_inserted, commit.stats.rows_combined, dict(commit.extra_metadata)) == (1, 1, {"job": "x"})
+    [answers] = told
+    read = handed_in.answers(table._opened.context(), [commit.token])
+    assert {token: (one.instant, one.outcome) for token, one in answers.items()} == {
+        token: (one.instant, one.outcome) for token, one in read.items()
+    }

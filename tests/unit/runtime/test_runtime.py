@@ -224,3 +224,18 @@ class Settings:
 
     def set(self, key: str, value: str) -> None:
         self.values[key] = value
+
+
+def test_a_forked_process_has_an_identity_of_its_own() -> None:
+    """What a process knows of itself is read once; a child must not take it for its own."""
+    mine, (end, begin) = SystemProcess().identity(), os.pipe()
+    child = os.fork()
+    if not child:
+        os.write(begin, SystemProcess().identity().encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    theirs = os.read(end, 1000).decode()
+    os.close(end)
+    os.close(begin)
+    assert theirs.split("|")[:3] == [*mine.split("|")[:2], str(child)]
+    assert theirs != mine
