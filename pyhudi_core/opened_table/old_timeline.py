@@ -68,6 +68,11 @@ def files_of(folder: TimelineFolder, instant: Instant) -> tuple[tuple[str, Insta
     return tuple(sorted((one for one in _found(folder) if one[1].group == instant.group), key=lambda one: one[1].rank))
 
 
+def remove_files(folder: TimelineFolder, instant: Instant) -> None:
+    """Remove what the old timeline has of an instant, which the new timeline has now."""
+    folder.storage.delete_many([path for path, _ in files_of(folder, instant)])
+
+
 def _found(folder: TimelineFolder) -> list[tuple[str, Instant]]:
     """Return the paths of the files of the old timeline, each with its instant."""
     layout = LayoutOne()

@@ -52,7 +52,7 @@ _REFUSED: Mapping[str, str] = {
     "show_invalid_parquet": "pyhudi check LOCATION reads every footer, and names what is damaged.",
     "show_logfile_metadata": _LOGS,
     "show_logfile_records": _LOGS,
-    "show_metadata_column_stats_overlap": "CALL show_metadata_table_column_stats(...) has the ranges; pyhudi services LOCATION says if a clustering is due.",
+    "show_metadata_column_stats_overlap": "CALL show_metadata_table_column_stats(...) has the ranges; pyhudi services says if a clustering is due.",
     "sync_validate": _NO_CATALOG,
     "upgrade_table": _VERSIONS,
     "validate_audit_lock": _AUDIT,

@@ -161,8 +161,8 @@ def _as_rows(given: Any, table: Any) -> pa.Table:
     """Return data that was given for a name. The rows of a PySpark DataFrame come to this process."""
     name = ".".join(parts_of(table))
     if spark_of(given) is not None:
-        from pyhudi_core.engine.spark_collect import collect_arrow
-        from pyhudi_core.engine.spark_rows import arrow_schema
+        from pyhudi_core.engine.spark_collect import collect_arrow  # noqa: PLC0415 (an extra)
+        from pyhudi_core.engine.spark_rows import arrow_schema  # noqa: PLC0415
 
         return collect_arrow(given, arrow_schema(given))
     try:

@@ -51,7 +51,7 @@ class TickLake:
         if self._made is not None and definition is self._definition:
             yield self._made
             return
-        needed = getattr(definition, "required_resource_keys", frozenset())
+        needed: frozenset[str] = getattr(definition, "required_resource_keys", frozenset())
         of_lake = {self.key: definition, **{key: known[key] for key in needed if key in known}}
         with dg.build_resources(of_lake) as resources:
             made: HudiLakeResource = getattr(resources, self.key)

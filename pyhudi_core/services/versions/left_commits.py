@@ -29,7 +29,7 @@ from pyhudi_core.model.meta_fields import COMMIT_TIME, RECORD_KEY
 from pyhudi_core.model.operation import SERVICE_OPERATIONS
 from pyhudi_core.model.properties import METADATA_PARTITIONS, METADATA_PARTITIONS_INFLIGHT, TableConfig
 from pyhudi_core.model.version_changes import VERSION
-from pyhudi_core.opened_table.old_timeline import files_of, left_behind
+from pyhudi_core.opened_table.old_timeline import files_of, left_behind, remove_files
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.service import Execution
 from pyhudi_core.services.versions.conversion import in_avro
@@ -180,7 +180,7 @@ def _take_over(context: TableContext, left: LeftCommit, how: Execution) -> Insta
             table=context.table,
             hint="Do it again: the next writer has ended what was decided.",
         ) from unknown.error
-    context.storage.delete_many([path for path, _ in left.files])
+    remove_files(context.folder, left.instant)
     return left.instant
 
 
