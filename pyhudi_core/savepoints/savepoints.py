@@ -15,7 +15,6 @@ from pyhudi_core.conflicts.concurrent import conflict_error, refuse_pending_rest
 from pyhudi_core.conflicts.conflict import Conflict, ConflictKind
 from pyhudi_core.errors import (
     CommitConflictError,
-    CommitStateUnknownError,
     InvalidOptionError,
     ObjectNotFoundError,
     UnsupportedTableError,
@@ -35,10 +34,10 @@ from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import begin, heartbeat, layout
 from pyhudi_core.transaction.begin import Transaction, completion_time_after
-from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, Terms, decide, staged_intent
+from pyhudi_core.transaction.decision import StagedIntent, Terms, decide, staged_intent
 from pyhudi_core.transaction.instant_removal import files_of_instant, remove_files, remove_instant
 from pyhudi_core.transaction.record import Publication
-from pyhudi_core.transaction.reserved_decision import deciding
+from pyhudi_core.transaction.reserved_decision import deciding, unknown_told
 from pyhudi_core.write.retrying import Retries
 
 CommitPoint = Instant | CommitLike | str
@@ -223,19 +222,18 @@ class _Creating:
         transaction = self.transaction
         context = transaction.context
         time = self.commit.requested_time
-        try:
-            with deciding(transaction, f"savepoint of {time}", self._sweep) as terms:
-                for path, body in self._bodies().items():
-                    context.root.put(path, body)
-                decide(context, self._intent, self._refuse_changed, terms)
-        except OutcomeUnknown as unknown:
-            raise CommitStateUnknownError(
-                f"The storage failed while the savepoint was decided: {unknown.error.message}",
-                token=transaction.token,
-                table=context.table,
-                instant=time,
+        with (
+            unknown_told(
+                transaction,
+                "the savepoint was decided",
                 hint="table.savepoints shows whether it is there; make it again if not.",
-            ) from unknown.error
+                instant=time,
+            ),
+            deciding(transaction, f"savepoint of {time}", self._sweep) as terms,
+        ):
+            for path, body in self._bodies().items():
+                context.root.put(path, body)
+            decide(context, self._intent, self._refuse_changed, terms)
         made = _known(context, context.folder.load(), time, self.savepoint.created_by)
         if made is None:
             raise CommitConflictError(

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from pyhudi_core.errors import HudiError
+from pyhudi_core.errors import CommitStateUnknownError, HudiError
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import layout
 from pyhudi_core.transaction.begin import Transaction, completion_time_after
@@ -37,6 +37,21 @@ def deciding(transaction: Transaction, what: str, sweep: Callable[[], None]) -> 
         _swept(transaction, what, sweep)
         raise
     _swept(transaction, what, sweep)
+
+
+@contextmanager
+def unknown_told(transaction: Transaction, happened: str, *, hint: str, instant: str | None = None) -> Iterator[None]:
+    """Raise `CommitStateUnknownError` for a decision whose outcome is not known. ``happened`` says what the storage failed at, as a clause."""
+    try:
+        yield
+    except OutcomeUnknown as unknown:
+        raise CommitStateUnknownError(
+            f"The storage failed while {happened}: {unknown.error.message}",
+            token=transaction.token,
+            table=transaction.context.table,
+            instant=instant,
+            hint=hint,
+        ) from unknown.error
 
 
 def _swept(transaction: Transaction, what: str, sweep: Callable[[], None]) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError, InvalidOptionError
+from pyhudi_core.errors import CommitConflictError, InvalidOptionError
 from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.defined_indexes import kind_of, needs_of
 from pyhudi_core.metadata_table.index_definitions import changed_definitions
@@ -26,11 +26,11 @@ from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import begin, metadata_removal
 from pyhudi_core.transaction.begin import Transaction
-from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, decide
+from pyhudi_core.transaction.decision import StagedIntent, decide
 from pyhudi_core.transaction.metadata_removal import INFLIGHT, LISTED
 from pyhudi_core.transaction.publication import digest
 from pyhudi_core.transaction.record import Publication, PublicationKind
-from pyhudi_core.transaction.reserved_decision import deciding, reserved_intent, sweep_reservation
+from pyhudi_core.transaction.reserved_decision import deciding, reserved_intent, sweep_reservation, unknown_told
 from pyhudi_core.write.first_metadata.metadata_build import definitions_now
 from pyhudi_core.write.first_metadata.metadata_staging import Staging
 from pyhudi_core.write.retrying import Retries
@@ -87,25 +87,24 @@ def _attempt(context: TableContext, partitions: Sequence[str]) -> Dropped:
     if not gone:
         return Dropped(why_not=f"the table has no index {' or '.join(partitions)}")
     transaction = begin.reserve(context, Action.INDEXING)
-    try:
-        with deciding(transaction, f"drop {', '.join(gone)}", lambda: sweep_reservation(transaction)) as terms:
-            left = {name: metadata_removal.files_of(context.root, [name]) for name in gone}
-            removal = _Removal(transaction, partitions, Staging(transaction), left)
-            decide(context, removal.intent, lambda _: None, terms)
-            if left.keys() & {*reopened(context).config.written_metadata_partitions}:
-                raise CommitConflictError(
-                    "Another process took this one for dead, or listed the index again",
-                    table=context.table,
-                    hint="Try again.",
-                )
-            metadata_removal.remove_dropped(context.root, [path for files in left.values() for path in files])
-    except OutcomeUnknown as unknown:
-        raise CommitStateUnknownError(
-            f"The storage failed while {', '.join(gone)} was dropped: {unknown.error.message}",
-            token=transaction.token,
-            table=context.table,
+    with (
+        unknown_told(
+            transaction,
+            f"{', '.join(gone)} was dropped",
             hint="table.metadata_table.partitions shows whether it was; drop it again if not.",
-        ) from unknown.error
+        ),
+        deciding(transaction, f"drop {', '.join(gone)}", lambda: sweep_reservation(transaction)) as terms,
+    ):
+        left = {name: metadata_removal.files_of(context.root, [name]) for name in gone}
+        removal = _Removal(transaction, partitions, Staging(transaction), left)
+        decide(context, removal.intent, lambda _: None, terms)
+        if left.keys() & {*reopened(context).config.written_metadata_partitions}:
+            raise CommitConflictError(
+                "Another process took this one for dead, or listed the index again",
+                table=context.table,
+                hint="Try again.",
+            )
+        metadata_removal.remove_dropped(context.root, [path for files in left.values() for path in files])
     return Dropped(tuple(left))
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError
+from pyhudi_core.errors import CommitConflictError
 from pyhudi_core.metadata_table.defined_indexes import needs_of
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.model.properties import INDEX_DEFINITIONS, TableConfig
@@ -28,10 +28,11 @@ from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import layout, metadata_removal, plan_executors
 from pyhudi_core.transaction.begin import Transaction, companions_high_water_mark, completion_time_after
-from pyhudi_core.transaction.decision import Check, OutcomeUnknown, StagedIntent, Terms, decide, staged_intent
+from pyhudi_core.transaction.decision import Check, StagedIntent, Terms, decide, staged_intent
 from pyhudi_core.transaction.metadata_removal import INFLIGHT, LISTED
 from pyhudi_core.transaction.publication import digest
 from pyhudi_core.transaction.record import Publication, PublicationKind
+from pyhudi_core.transaction.reserved_decision import unknown_told
 from pyhudi_core.write.first_metadata.metadata_build import definitions_now
 from pyhudi_core.write.first_metadata.metadata_staging import StagedBuild
 
@@ -144,16 +145,13 @@ class IndexingDecisions:
             check(timeline)
 
         terms = Terms(what, (transaction.inflight,), seems_alive=lambda: transaction.heartbeat.is_young(context))
-        try:
+        with unknown_told(
+            transaction,
+            f"the decision to {what} was made",
+            hint="Run the indexing again when the storage answers: another executor goes on from what was decided.",
+            instant=transaction.requested_time,
+        ):
             decide(context, intent, checked, terms)
-        except OutcomeUnknown as unknown:
-            raise CommitStateUnknownError(
-                f"The storage failed while the decision to {what} was made: {unknown.error.message}",
-                token=transaction.token,
-                table=context.table,
-                instant=transaction.requested_time,
-                hint="Run the indexing again when the storage answers: another executor goes on from what was decided.",
-            ) from unknown.error
 
     def _intent(self, time: str, publications: Sequence[Publication], bodies: Mapping[str, bytes]) -> StagedIntent:
         transaction, context = self.transaction, self.context

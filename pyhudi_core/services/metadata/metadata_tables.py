@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from pyhudi_core.argument_types import OfTable
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.engine.choice import engine_for
-from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError, HudiError
+from pyhudi_core.errors import CommitConflictError, HudiError
 from pyhudi_core.metadata_table.defined_indexes import is_kept, kind_of, needs_of
 from pyhudi_core.metadata_table.index_definitions import IndexDefinition
 from pyhudi_core.model.instant import Action
@@ -26,8 +26,8 @@ from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import begin, metadata_removal
 from pyhudi_core.transaction.begin import Transaction
-from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, decide
-from pyhudi_core.transaction.reserved_decision import deciding, reserved_intent
+from pyhudi_core.transaction.decision import StagedIntent, decide
+from pyhudi_core.transaction.reserved_decision import deciding, reserved_intent, unknown_told
 from pyhudi_core.write import non_blocking
 from pyhudi_core.write.first_metadata import metadata_build
 from pyhudi_core.write.first_metadata.metadata_build import Built
@@ -209,22 +209,21 @@ def _drop(context: TableContext) -> Dropped:
     if not listed:
         return Dropped()
     transaction = begin.reserve(context, Action.INDEXING)
-    try:
-        with deciding(transaction, "remove the metadata table", lambda: transaction.heartbeat.stop(context)) as terms:
-            decide(context, lambda timeline: _removal(transaction, timeline), lambda _: None, terms)
-            if reopened(context).config.metadata_partitions:
-                raise CommitConflictError(
-                    "Another process took this one for dead, or listed the metadata table again",
-                    table=context.table,
-                    hint="Try again.",
-                )
-    except OutcomeUnknown as unknown:
-        raise CommitStateUnknownError(
-            f"The storage failed while the metadata table was removed: {unknown.error.message}",
-            token=transaction.token,
-            table=context.table,
+    with (
+        unknown_told(
+            transaction,
+            "the metadata table was removed",
             hint="table.metadata_table.partitions shows whether it was; drop it again if not.",
-        ) from unknown.error
+        ),
+        deciding(transaction, "remove the metadata table", lambda: transaction.heartbeat.stop(context)) as terms,
+    ):
+        decide(context, lambda timeline: _removal(transaction, timeline), lambda _: None, terms)
+        if reopened(context).config.metadata_partitions:
+            raise CommitConflictError(
+                "Another process took this one for dead, or listed the metadata table again",
+                table=context.table,
+                hint="Try again.",
+            )
     return Dropped(listed)
 
 

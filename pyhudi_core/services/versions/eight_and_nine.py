@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError, CorruptionError, UnsupportedTableError
+from pyhudi_core.errors import CommitConflictError, CorruptionError, UnsupportedTableError
 from pyhudi_core.metadata_table.index_definitions import read_definitions, with_versions
 from pyhudi_core.metadata_table.names import RECORD_INDEX
 from pyhudi_core.model import version_changes
@@ -27,10 +27,10 @@ from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import begin
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.commit import ask_gate
-from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, decide
+from pyhudi_core.transaction.decision import StagedIntent, decide
 from pyhudi_core.transaction.publication import digest
 from pyhudi_core.transaction.record import Publication, PublicationKind
-from pyhudi_core.transaction.reserved_decision import deciding, reserved_intent, sweep_reservation
+from pyhudi_core.transaction.reserved_decision import deciding, reserved_intent, sweep_reservation, unknown_told
 from pyhudi_core.write.first_metadata.metadata_staging import Staging
 from pyhudi_core.write.key_form import has_prefixed_keys
 from pyhudi_core.write.states import load
@@ -102,18 +102,15 @@ def change(context: TableContext, to: int, how: Execution, seen: Timeline) -> tu
         context = reopened(context)
     transaction = begin.reserve(context, Action.INDEXING)
     what = f"give the table version {to}"
-    try:
-        with deciding(transaction, what, lambda: sweep_reservation(transaction)) as terms:
-            ask_gate(how.gate, context, what)
-            attempt = _Change(transaction, _WAYS[to], seen)
-            decide(context, attempt.intent, lambda _: None, terms)
-    except OutcomeUnknown as unknown:
-        raise CommitStateUnknownError(
-            f"The storage failed while the version was changed: {unknown.error.message}",
-            token=transaction.token,
-            table=context.table,
-            hint="Do it again: the next writer has ended what was decided.",
-        ) from unknown.error
+    with (
+        unknown_told(
+            transaction, "the version was changed", hint="Do it again: the next writer has ended what was decided."
+        ),
+        deciding(transaction, what, lambda: sweep_reservation(transaction)) as terms,
+    ):
+        ask_gate(how.gate, context, what)
+        attempt = _Change(transaction, _WAYS[to], seen)
+        decide(context, attempt.intent, lambda _: None, terms)
     context.root.delete(_METADATA_BACKUP)
     return dropped
 

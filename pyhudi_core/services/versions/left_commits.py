@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError, CorruptionError
+from pyhudi_core.errors import CommitConflictError, CorruptionError
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.index.base import NOT_FOUND
@@ -40,9 +40,9 @@ from pyhudi_core.timeline.layout_one.layout import LayoutOne
 from pyhudi_core.transaction import begin
 from pyhudi_core.transaction.begin import Transaction, completion_time_after
 from pyhudi_core.transaction.commit import ask_gate
-from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, decide, staged_intent
+from pyhudi_core.transaction.decision import StagedIntent, decide, staged_intent
 from pyhudi_core.transaction.record import Publication, PublicationKind
-from pyhudi_core.transaction.reserved_decision import deciding, sweep_reservation
+from pyhudi_core.transaction.reserved_decision import deciding, sweep_reservation, unknown_told
 from pyhudi_core.write.first_metadata.metadata_staging import Staging
 
 _UNLISTED = {METADATA_PARTITIONS: None, METADATA_PARTITIONS_INFLIGHT: None}
@@ -169,17 +169,14 @@ def take_over(context: TableContext, how: Execution) -> tuple[Instant, ...]:
 def _take_over(context: TableContext, left: LeftCommit, how: Execution) -> Instant:
     seen, what = context.folder.load(), f"take over the commit {left.instant.requested_time}"
     transaction = begin.reserve(context, Action.INDEXING)
-    try:
-        with deciding(transaction, what, lambda: sweep_reservation(transaction)) as terms:
-            ask_gate(how.gate, context, what)
-            decide(context, _TakeOver(transaction, left, seen).intent, lambda _: None, terms)
-    except OutcomeUnknown as unknown:
-        raise CommitStateUnknownError(
-            f"The storage failed while a commit was taken over: {unknown.error.message}",
-            token=transaction.token,
-            table=context.table,
-            hint="Do it again: the next writer has ended what was decided.",
-        ) from unknown.error
+    with (
+        unknown_told(
+            transaction, "a commit was taken over", hint="Do it again: the next writer has ended what was decided."
+        ),
+        deciding(transaction, what, lambda: sweep_reservation(transaction)) as terms,
+    ):
+        ask_gate(how.gate, context, what)
+        decide(context, _TakeOver(transaction, left, seen).intent, lambda _: None, terms)
     remove_files(context.folder, left.instant)
     return left.instant
 

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field, replace
 
 from pyhudi_core.errors import (
     CommitConflictError,
-    CommitStateUnknownError,
     ObjectNotFoundError,
     SnapshotExpiredError,
     UnsupportedTableError,
@@ -51,11 +50,11 @@ from pyhudi_core.timeline.layouts import LOWERED
 from pyhudi_core.transaction import begin, heartbeat, layout, metadata_removal, removal, rollback
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.commit import ask_gate
-from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, decide, staged_intent
+from pyhudi_core.transaction.decision import StagedIntent, decide, staged_intent
 from pyhudi_core.transaction.locking import holding_lock
 from pyhudi_core.transaction.publication import digest
 from pyhudi_core.transaction.record import Publication, PublicationKind
-from pyhudi_core.transaction.reserved_decision import deciding, sweep_reservation
+from pyhudi_core.transaction.reserved_decision import deciding, sweep_reservation, unknown_told
 from pyhudi_core.write.key_form import has_prefixed_keys
 from pyhudi_core.write.states import load
 
@@ -261,18 +260,15 @@ class Lowering:
         context = self.context
         transaction = begin.reserve(context, Action.INDEXING)
         what = "give the table version 6"
-        try:
-            with deciding(transaction, what, lambda: sweep_reservation(transaction)) as terms:
-                self._stage(transaction)
-                ask_gate(self.how.gate, context, what)
-                decide(context, lambda timeline: self._intent(transaction, timeline), lambda _: None, terms)
-        except OutcomeUnknown as unknown:
-            raise CommitStateUnknownError(
-                f"The storage failed while the version was changed: {unknown.error.message}",
-                token=transaction.token,
-                table=context.table,
-                hint="Do it again: the next writer has ended what was decided.",
-            ) from unknown.error
+        with (
+            unknown_told(
+                transaction, "the version was changed", hint="Do it again: the next writer has ended what was decided."
+            ),
+            deciding(transaction, what, lambda: sweep_reservation(transaction)) as terms,
+        ):
+            self._stage(transaction)
+            ask_gate(self.how.gate, context, what)
+            decide(context, lambda timeline: self._intent(transaction, timeline), lambda _: None, terms)
 
     def _stage(self, transaction: Transaction) -> None:
         folder, archive = (

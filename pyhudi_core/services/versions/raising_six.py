@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from pyhudi_core.errors import (
     CommitAbortedError,
     CommitConflictError,
-    CommitStateUnknownError,
     CorruptionError,
     StorageError,
     UnsupportedTableError,
@@ -50,7 +49,7 @@ from pyhudi_core.transaction.commit import ask_gate
 from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, decide, publish_decided, staged_intent
 from pyhudi_core.transaction.locking import holding_lock
 from pyhudi_core.transaction.record import Publication, PublicationKind, record_store
-from pyhudi_core.transaction.reserved_decision import deciding
+from pyhudi_core.transaction.reserved_decision import deciding, unknown_told
 from pyhudi_core.write.states import load
 
 _NEW = f".hoodie/{version_changes.TIMELINE}"
@@ -240,24 +239,23 @@ class Raising:
     def run(self) -> None:
         """Write, convert, decide. After an error nothing of the attempt is left, but if it is not known whether it was decided."""
         context = self.transaction.context
-        try:
-            with deciding(self.transaction, "raise the table to version 8", self._sweep) as terms:
-                completion = self._prepare()
-                ask_gate(self.how.gate, context, "to raise the table")
-                self.how.progress("decide", 0, 0)
-                decision = decide(context, lambda timeline: self._intent(timeline, completion), lambda _: None, terms)
-                self.is_decided = decision.published or self._is_raised()
-                if not self.is_decided:
-                    raise CommitConflictError(
-                        "Another process ended this upgrade, or took this process for dead", table=context.table, hint="Try again."
-                    )  # fmt: skip
-        except OutcomeUnknown as unknown:
-            raise CommitStateUnknownError(
-                f"The storage failed while the upgrade was decided: {unknown.error.message}",
-                token=self.transaction.token,
-                table=context.table,
+        with (
+            unknown_told(
+                self.transaction,
+                "the upgrade was decided",
                 hint="Upgrade again: that ends what was decided, or removes what was not. Until then the table is read as it was.",
-            ) from unknown.error
+            ),
+            deciding(self.transaction, "raise the table to version 8", self._sweep) as terms,
+        ):
+            completion = self._prepare()
+            ask_gate(self.how.gate, context, "to raise the table")
+            self.how.progress("decide", 0, 0)
+            decision = decide(context, lambda timeline: self._intent(timeline, completion), lambda _: None, terms)
+            self.is_decided = decision.published or self._is_raised()
+            if not self.is_decided:
+                raise CommitConflictError(
+                    "Another process ended this upgrade, or took this process for dead", table=context.table, hint="Try again."
+                )  # fmt: skip
 
     def _is_raised(self) -> bool:
         """Say whether another process has published our decision. Raises `OutcomeUnknown` if that cannot be read."""
