@@ -1,7 +1,7 @@
 """Hudi's metadata table: a merge-on-read table below ``.hoodie/metadata``. It lists the data table's files, with their statistics and indexes.
 
 What it is, in the order to read: `names` (its partitions), `record_schema` and `records` (its rows), `slices` and `file_groups` (where the row of a
-key is), `reader` (look-ups). Each layer does its own part with it, so what is done with it is in other rooms:
+key is; of version 6 `older_slices`), `reader` (look-ups). Each layer does its own part with it, so what is done with it is in other rooms:
 
 1. A read skips files by it: `listing` for ``snapshot/``, `statistics` for ``read/pruning.py``, and ``read/files_to_read.py``.
 2. A write looks up keys in it: ``index/record_index.py`` and ``index/listed_filters.py``.

@@ -106,6 +106,9 @@ class CommittedFiles:
         needed = [i for i in logged if (i.completion_time or "") >= since or i in newest]
         unread = (parts.get(i.requested_time) for i in needed if i not in self._said)
         self.data.read_commits(part for part in unread if part is not None)
+        silent = [i for i in needed if i not in self._said and self._is_silent(i, parts.get(i.requested_time))]
+        with suppress(CorruptionError, SnapshotExpiredError):  # raised below, of the one that is damaged
+            self.folder.read_commits(silent)
         for instant in needed:
             yield self._of(instant, parts.get(instant.requested_time))
         if newest and not self.whole and self._said[newest[0]].counts is not None:
@@ -117,6 +120,10 @@ class CommittedFiles:
             self.folder.read_commits(i for i in asked if i not in self._said)
         for instant in asked:
             yield self._of(instant, None)
+
+    def _is_silent(self, instant: Instant, part: Instant | None) -> bool:
+        """Say whether the commit of the data table does not say which files its part has, so that the part itself is read."""
+        return self.whole or part is None or _noted(instant, self.data.read_commit(part)) is None
 
     def _of(self, instant: Instant, part: Instant | None) -> Said:
         known = self._said.get(instant)

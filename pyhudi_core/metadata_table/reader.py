@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.errors import CorruptionError, ObjectNotFoundError, SnapshotExpiredError
+from pyhudi_core.errors import CorruptionError, ObjectNotFoundError, SnapshotExpiredError, UnsupportedTableError
 from pyhudi_core.file_groups.slice import SlicePiece
 from pyhudi_core.formats.avro.columns import decode_records
 from pyhudi_core.formats.bloom import BloomFilter
@@ -95,7 +95,7 @@ class MetadataTable:
         """
         try:
             found = use()
-        except (CorruptionError, ObjectNotFoundError, SnapshotExpiredError) as error:
+        except (CorruptionError, ObjectNotFoundError, SnapshotExpiredError, UnsupportedTableError) as error:
             if not self.slices.refuses_lost:
                 _log.warning("the metadata table is not used: %s", error)
             elif self._are_listed(self.slices.used):

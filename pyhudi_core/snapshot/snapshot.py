@@ -159,7 +159,7 @@ def _metadata_table(
         return _usable(folder, readable, timeline, visibility, beside)
     try:
         return _usable(folder, readable, timeline, visibility, None)
-    except (CorruptionError, ObjectNotFoundError) as error:
+    except (CorruptionError, ObjectNotFoundError, UnsupportedTableError) as error:
         _log.warning("the metadata table of %s is not used: %s", folder.storage.location, error)
         return None
 

@@ -39,6 +39,10 @@ _WRITERS = (
 )
 
 
+_WITHOUT_CHECKSUM = ("0", "1", "2", "3")
+"""The table versions of releases that wrote no checksum."""
+
+
 class _Soundness(IntEnum):
     """How reliable a properties file is; a truncated file has lost its checksum, and usually its name."""
 
@@ -84,8 +88,9 @@ def read(storage: Storage, found_now: bytes | None = None) -> dict[str, str]:
 
 
 def is_cut_off(properties: Mapping[str, str], data: bytes) -> bool:
-    """Say whether the file is truncated: its first line is that of a writer which always adds a checksum."""
-    return text.CHECKSUM not in properties and data.startswith(_WRITERS)
+    """Say whether the file is truncated: its first line is that of a writer which always adds a checksum, to tables of version 4 and later."""
+    has_none = properties.get("hoodie.table.version", "").strip() in _WITHOUT_CHECKSUM
+    return text.CHECKSUM not in properties and data.startswith(_WRITERS) and not has_none
 
 
 def _soundness(properties: Mapping[str, str], data: bytes) -> _Soundness:

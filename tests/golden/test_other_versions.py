@@ -407,6 +407,33 @@ def test_copy_on_write_tables_of_older_versions_are_read(tmp_path: Path, version
     assert by_key(hudi.open_table(str(place)).scan().to_arrow(), expected) == by_key(expected, expected)
 
 
+@pytest.mark.parametrize("name", ["cow_plain", "cow_hive_services"])
+def test_a_table_of_hudi_0_9_with_times_in_seconds_and_without_a_checksum_is_read(tmp_path: Path, name: str) -> None:
+    """Before 0.10 times had 14 digits; before version 4 the properties had no checksum, and named no metadata table."""
+    place = copy_of(f"hudi-0.15.0/{name}", tmp_path)
+    table = hudi.open_table(str(place))
+    times = sorted({instant.requested_time for instant in table.timeline})
+    commits = [instant.requested_time for instant in table.timeline.commits]
+    states = {time: table.scan(as_of=time).to_arrow() for time in commits[-1 if name == "cow_hive_services" else 0 :]}
+    short = {time: f"20210203{number:06d}" for number, time in enumerate(times)}
+    for file in sorted(path for path in place.rglob("*") if path.is_file() and "metadata/" not in str(path)):
+        named = file.name
+        for time, seconds in short.items():
+            named = named.replace(time, seconds)
+            if file.suffix in (".commit", ".replacecommit"):
+                file.write_text(file.read_text().replace(time, seconds))
+        file.rename(file.with_name(named))
+    changed(place, hoodie_table_version="3", hoodie_table_metadata_partitions="")
+    file = place / ".hoodie" / "hoodie.properties"
+    file.write_text("".join(x for x in file.read_text().splitlines(keepends=True) if "checksum" not in x))
+    table = hudi.open_table(str(place))
+    assert [i.requested_time for i in table.timeline.commits] == [short[time] for time in commits]
+    for time, before in states.items():
+        like = before.drop_columns(["_hoodie_file_name"])
+        assert by_key(table.scan(as_of=short[time]).to_arrow(), like) == by_key(like, like)
+    assert table.incremental(None).to_arrow().num_rows >= 0
+
+
 def test_an_upgrade_that_did_not_end_is_refused(tmp_path: Path) -> None:
     """It moves the instants one by one before it changes the properties: what is left would be read as a smaller table."""
     place = copy_of("hudi-0.15.0/cow_plain", tmp_path)
@@ -523,9 +550,12 @@ DELETES = 1
 """The type of a delete block."""
 
 
-def test_deletes_in_the_serialisation_of_java_are_refused_by_name(tmp_path: Path) -> None:
-    """Releases before 0.14 wrote delete blocks of content version 2."""
+@pytest.mark.parametrize(("version", "form"), [("6", 2), ("5", 2), ("4", 2), ("3", 2), ("3", 1)])
+def test_deletes_in_the_serialisation_of_java_are_refused_by_name(tmp_path: Path, version: str, form: int) -> None:
+    """Releases before 0.14 wrote delete blocks of content version 1 or 2. Base files can be read."""
     place = copy_of("hudi-0.15.0/mor_event_payload", tmp_path)
+    before = hudi.open_table(str(place)).scan(mode="read_optimized").count()
+    changed(place, hoodie_table_version=version)
     for file in place.rglob(".*.log.*"):
         data = file.read_bytes()
         at = data.find(b"#HUDI#")
@@ -533,11 +563,14 @@ def test_deletes_in_the_serialisation_of_java_are_refused_by_name(tmp_path: Path
             if int.from_bytes(data[at + 18 : at + 22], "big") == DELETES:
                 content = content_of(data, at)
                 assert data[content : content + 4] == b"\x00\x00\x00\x03"
-                data = data[: content + 3] + b"\x02" + data[content + 4 :]
+                data = data[: content + 3] + bytes([form]) + data[content + 4 :]
             at = data.find(b"#HUDI#", at + 6)
         file.write_bytes(data)
-    with pytest.raises(UnsupportedTableError, match="content version 2, which only Java's serialisation can read"):
+    with pytest.raises(
+        UnsupportedTableError, match=f"content version {form}, which only Java's serialisation can read"
+    ):
         hudi.open_table(str(place)).scan().to_arrow()
+    assert hudi.open_table(str(place)).scan(mode="read_optimized").count() == before
 
 
 def content_of(data: bytes, at: int) -> int:
