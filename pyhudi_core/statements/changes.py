@@ -17,7 +17,7 @@ from pyhudi_core.read.scan import Scan
 from pyhudi_core.statements.fitting import fitted
 from pyhudi_core.statements.names import Names
 from pyhudi_core.statements.queries import query
-from pyhudi_core.statements.text import not_understood, place_of
+from pyhudi_core.statements.text import not_understood, place_of, refuse_other_parts
 from pyhudi_core.table import HudiTable
 from pyhudi_core.write.merging import Merge
 from pyhudi_core.write.result import Commit
@@ -56,7 +56,7 @@ def delete(how: Changing, tree: Any) -> Commit:
 
 def found_rows(how: Changing, tree: Any) -> tuple[HudiTable, SqlPart | None]:
     """Return the table of UPDATE or DELETE, and the condition on its rows. The name of the table is taken away before its columns."""
-    _refuse_parts(tree, "from_", "using", "with_", "returning", "order", "limit", "tables")
+    refuse_other_parts(tree, "this", "expressions", "where")
     table = how.names.table(tree.this)
     for column in list(tree.find_all(exp.Column)):
         _without_name(column, tree.this.alias or tree.this.name)
@@ -81,7 +81,7 @@ def insert(how: Changing, tree: Any) -> Commit:
 
 def rows_to_insert(how: Changing, tree: Any) -> tuple[HudiTable, pa.Table, dict[str, object]]:
     """Return the table of INSERT, the rows in its columns and types, and the values of its PARTITION."""
-    _refuse_parts(tree, "returning", "conflict", "exists", "ignore", "alternative", "default")
+    refuse_other_parts(tree, "this", "expression", "overwrite", "where", "by_name", "with_", "is_function")
     named = tree.this
     table = how.names.table(named)
     target = named.this if isinstance(named, exp.Schema) else named
@@ -102,7 +102,7 @@ def merge(how: Changing, tree: Any) -> Commit:
 
 def merge_of(how: Changing, tree: Any) -> Merge:
     """Return the merge that a statement describes."""
-    _refuse_parts(tree, "returning", "with_", "using_cond")
+    refuse_other_parts(tree, "this", "using", "on", "whens")
     table = how.names.table(tree.this)
     source, alias = _source(how, tree.args["using"])
     target = tree.this.alias or tree.this.name
@@ -114,6 +114,7 @@ def merge_of(how: Changing, tree: Any) -> Merge:
 
 def truncate(how: Changing, tree: Any) -> Commit:
     """TRUNCATE TABLE table [PARTITION (column = value, ...)]."""
+    refuse_other_parts(tree, "expressions", "partition", "is_database")
     if len(tree.expressions) != 1:
         raise not_understood("TRUNCATE takes one table")
     table = how.names.table(tree.expressions[0])
@@ -290,13 +291,16 @@ def _clause(how: Changing, found: Merge, when: Any, target: str) -> Merge:
     where = None if when.args.get("condition") is None else how.part(when.args["condition"])
     then = when.args["then"]
     matched, by_source = bool(when.args.get("matched")), bool(when.args.get("source"))
+    if isinstance(then, exp.Insert | exp.Update) and then.args.get("where"):
+        raise not_understood(
+            f"a clause of the merge{place_of(then)} has a WHERE", "Write WHEN MATCHED AND condition THEN ..."
+        )
     if isinstance(then, exp.Insert) and not matched and not by_source:
         if isinstance(then.this, exp.Star):
             return found.when_not_matched_insert_all(where)
         return found.when_not_matched_insert(_insert_values(how, then), where)
-    if isinstance(then, exp.Update):
-        star = any(isinstance(part, exp.Star) for part in then.expressions)
-        if matched and star:
+    if isinstance(then, exp.Update) and isinstance(then.args.get("expressions"), list) and matched != by_source:
+        if matched and len(then.expressions) == 1 and isinstance(then.expressions[0], exp.Star):
             return found.when_matched_update_all(where)
         for part in then.expressions:
             if isinstance(part, exp.EQ) and isinstance(part.this, exp.Column):
@@ -307,9 +311,12 @@ def _clause(how: Changing, found: Merge, when: Any, target: str) -> Merge:
             if matched
             else found.when_not_matched_by_source_update(values, where)
         )
-    if then.name.upper() == "DELETE" and (matched or by_source):
+    if then.name.upper() == "DELETE" and matched != by_source:
         return found.when_matched_delete(where) if matched else found.when_not_matched_by_source_delete(where)
-    raise not_understood(f"a clause of the merge{place_of(when)} is not one of UPDATE, DELETE and INSERT in its place")
+    raise not_understood(
+        f"a clause of the merge{place_of(when)} is not one of UPDATE, DELETE and INSERT in its place",
+        "Rows that are MATCHED, or NOT MATCHED BY SOURCE, take UPDATE SET and DELETE; those that are NOT MATCHED take INSERT. Nothing was changed.",
+    )
 
 
 def _insert_values(how: Changing, then: Any) -> dict[str, object]:
@@ -329,13 +336,3 @@ def _insert_values(how: Changing, then: Any) -> dict[str, object]:
             raise not_understood(f"INSERT of the merge{place_of(column)} gives {column.name!r} twice")
         found[column.name] = how.part(value)
     return found
-
-
-def _refuse_parts(tree: Any, *names: str) -> None:
-    """Refuse parts of a statement that other databases have and that would be ignored here."""
-    for name in names:
-        if tree.args.get(name):
-            raise not_understood(
-                f"{type(tree).__name__.upper()} with {name.rstrip('_').upper()} is not supported",
-                "Leave it out; a change by rows of another table is a MERGE INTO. Nothing was changed.",
-            )

@@ -133,6 +133,11 @@ class _Changes:
     def _altered(self, action: Any) -> None:
         """Take ALTER COLUMN and CHANGE COLUMN: a type, a name, a comment, NOT NULL, a default."""
         old, new, given = _path(action.this), action.args.get("rename_to"), action.args
+        for other in ("using", "collate"):
+            if given.get(other):
+                raise not_understood(
+                    f"ALTER COLUMN {old} with {other.upper()} is not supported", "Leave it out. Nothing was changed."
+                )
         if given.get("dtype"):
             self.retype[old] = arrow_type(given["dtype"])
         if new is not None and new.name != old.rpartition(".")[2]:

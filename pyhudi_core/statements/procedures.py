@@ -27,6 +27,9 @@ _PARTITION_FILES = "Every write makes the file that marks a partition; pyhudi ch
 _AUDIT = "The lock's audit log of Hudi 1.2 is not written; table.history() has who made each commit."
 _NO_CATALOG = "table.catalog.sync() or pyhudi catalog-sync; table.catalog.plan() says what the catalog lacks."
 _BOOTSTRAP = "Scans of bootstrapped tables read the source files; the index of these files is not shown."
+_RANGES = (
+    "CALL show_metadata_table_column_stats(...) has the ranges; pyhudi services LOCATION says if a clustering is due."
+)
 
 _REFUSED: Mapping[str, str] = {
     "cleanup_audit_lock": _AUDIT,
@@ -52,7 +55,7 @@ _REFUSED: Mapping[str, str] = {
     "show_invalid_parquet": "pyhudi check LOCATION reads every footer, and names what is damaged.",
     "show_logfile_metadata": _LOGS,
     "show_logfile_records": _LOGS,
-    "show_metadata_column_stats_overlap": "CALL show_metadata_table_column_stats(...) has the ranges; pyhudi services says if a clustering is due.",
+    "show_metadata_column_stats_overlap": _RANGES,
     "sync_validate": _NO_CATALOG,
     "upgrade_table": _VERSIONS,
     "validate_audit_lock": _AUDIT,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import sqlglot
+import sqlglot.expressions as exp
 from sqlglot import TokenType
 from sqlglot.errors import SqlglotError
 
@@ -164,6 +165,31 @@ def not_understood(why: str, hint: str = "") -> InvalidOptionError:
         f"The statement is not understood: {why}",
         hint=hint or "Statements are those of Spark SQL with Hudi: see pyhudi help sql. Nothing was changed.",
     )
+
+
+_OF_TARGET = ("this", "db", "catalog", "alias", "partition")
+
+
+def refuse_other_parts(tree: Any, *understood: str) -> None:
+    """Refuse parts of a statement that Spark SQL or other databases have, and that would be ignored here. A table that is changed is one by its name.
+
+    What is not named here is refused, because an ignored part changes other rows than was meant.
+    """
+    for name, part in tree.args.items():
+        if name not in understood and part not in (None, False, []):
+            raise not_understood(
+                f"{type(tree).__name__.upper()} with {name.rstrip('_').upper()} is not supported",
+                "Leave it out; a change by rows of another table is a MERGE INTO. Nothing was changed.",
+            )
+    target = tree.args.get("this") or next(iter(tree.expressions), None)
+    named = target.this if isinstance(target, exp.Schema) else target
+    if isinstance(named, exp.Table):
+        other = next((part for part, found in named.args.items() if found and part not in _OF_TARGET), "")
+        if other or (named.args.get("alias") is not None and named.args["alias"].args.get("columns")):
+            raise not_understood(
+                f"{type(tree).__name__.upper()} changes one table, the newest state of it, by its name, and not {named.sql(dialect='spark')[:80]!r}",
+                "Leave the rest out; a change by rows of another table is a MERGE INTO. Nothing was changed.",
+            )
 
 
 def place_of(part: Any) -> str:

@@ -259,3 +259,46 @@ def test_rules_of_a_table_are_said_in_sql_kept_and_shown() -> None:
     assert (list(rules.checks), list(rules.not_null), rules.comment) == (["few"], [], "sold")
     assert dict(rules.comments) == {"price": "net", "qty": "pieces", "note": "said"}
     assert [row["comment"] for row in hudi.sql("DESCRIBE o", tables).to_pylist()] == ["", "net", "pieces", "", "said"]
+
+
+_ON = "MERGE INTO o USING c AS s ON o.id = s.id "
+IGNORED = (
+    _ON + "WHEN NOT MATCHED THEN UPDATE SET v = 1",
+    _ON + "WHEN NOT MATCHED BY TARGET THEN UPDATE SET v = 1",
+    _ON + "WHEN NOT MATCHED THEN DELETE",
+    _ON + "WHEN MATCHED BY SOURCE THEN DELETE",
+    _ON + "WHEN MATCHED BY SOURCE THEN UPDATE SET v = 1",
+    _ON + "WHEN MATCHED THEN INSERT *",
+    _ON + "WHEN NOT MATCHED BY SOURCE THEN INSERT *",
+    _ON + "WHEN NOT MATCHED BY SOURCE THEN UPDATE SET *",
+    _ON + "WHEN MATCHED THEN UPDATE SET *, v = 1",
+    _ON + "WHEN MATCHED THEN UPDATE SET v = 1, *",
+    _ON + "WHEN MATCHED THEN UPDATE *",
+    _ON + "WHEN MATCHED THEN UPDATE SET v = s.v WHERE s.v > 100",
+    _ON + "WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, s.v) WHERE s.v > 100",
+    "MERGE INTO o VERSION AS OF 1 USING c AS s ON o.id = s.id WHEN MATCHED THEN DELETE",
+    "DELETE FROM o, c WHERE o.id = 1",
+    "DELETE FROM o TABLESAMPLE (10 PERCENT)",
+    "DELETE FROM o TIMESTAMP AS OF '2020-01-01' WHERE id = 1",
+    "DELETE FROM o WHERE id > 0 LIMIT 1",
+    "UPDATE o, c SET v = 1",
+    "UPDATE o JOIN c ON o.id = c.id SET v = 5",
+    "UPDATE o TABLESAMPLE (10 PERCENT) SET v = 1",
+    "UPDATE o VERSION AS OF 20260101000000000 SET v = 1",
+    "UPDATE o AS p (a, b) SET v = 1",
+    "TRUNCATE TABLE o RESTART IDENTITY CASCADE",
+    "ALTER TABLE o ALTER COLUMN v TYPE STRING USING 'x'",
+)
+
+
+@pytest.mark.parametrize("text", IGNORED)
+def test_no_part_of_a_statement_is_passed_over_so_that_other_rows_would_change(text: str) -> None:
+    """Other databases have these parts: without them the statement would change more rows than was meant."""
+    table = hudi.create_table(
+        f"memory://passed-over/{IGNORED.index(text)}", pa.schema([("id", pa.int64()), ("v", pa.float64())]), "id"
+    )
+    table.insert(pa.table({"id": [1, 2, 3], "v": [1.0, 2.0, 3.0]}))
+    before = table.timeline.instants
+    with pytest.raises(hudi.errors.InvalidOptionError, match="The statement is not understood"):
+        hudi.sql(text, {"o": table, "c": pa.table({"id": [1, 5], "v": [10.0, 50.0]})})
+    assert table.timeline.instants == before
