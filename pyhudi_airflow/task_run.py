@@ -13,11 +13,11 @@ from typing import Any, NoReturn
 
 from pyhudi.errors import ConfigError, DataError, PreCommitError, UnsupportedTableError
 from pyhudi_airflow.airflow_names import AirflowFailException, AirflowSkipException, is_mapped, state_of
-from pyhudi_core.orchestration import RunEndedError
+from pyhudi_core.orchestration import RunEndedError, TableMismatchError
 
 PREFIX = "airflow."
 SKIPPED_BECAUSE = "skipped_because"
-NOT_RETRIED = (DataError, ConfigError, UnsupportedTableError, PreCommitError)
+NOT_RETRIED = (DataError, ConfigError, UnsupportedTableError, PreCommitError, TableMismatchError)
 """Errors that a retry of the task cannot mend."""
 
 

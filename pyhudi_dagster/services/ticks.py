@@ -53,7 +53,7 @@ class TickLake:
             return
         needed: frozenset[str] = getattr(definition, "required_resource_keys", frozenset())
         of_lake = {self.key: definition, **{key: known[key] for key in needed if key in known}}
-        with dg.build_resources(of_lake) as resources:
+        with dg.build_resources(of_lake, instance=context.instance) as resources:
             made: HudiLakeResource = getattr(resources, self.key)
             if all(getattr(type(made), name) is getattr(HudiLakeResource, name) for name in _ENDS):
                 self._definition, self._made = definition, made

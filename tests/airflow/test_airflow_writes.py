@@ -254,6 +254,7 @@ def test_bad_rows_fail_at_once_and_nothing_is_published(home: Path, lake: Path) 
 def test_what_is_wrong_only_when_the_task_runs_fails_at_once_and_makes_no_table(
     home: Path, lake: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    hudi.create_table(f"{lake}/there", schema=pa.schema([("id", pa.int64()), ("day", pa.string())]), record_key="id")
     finished = run(
         "late",
         """
@@ -269,7 +270,11 @@ def test_what_is_wrong_only_when_the_task_runs_fails_at_once_and_makes_no_table(
     def returned():
         return HudiWrite(rows(1), "isnert")
 
-    [template(), no_paths(), returned()]
+    @task.hudi(table="there", record_key="day", retries=2)
+    def other_key():
+        return rows(1)
+
+    [template(), no_paths(), returned(), other_key()]
     HudiWriteOperator.partial(task_id="mapped", python_callable=lambda: rows(1), retries=2).expand_kwargs(
         [{"table": "fourth", "record_key": "id"}, {"table": "fifth", "record_key": "no_column"}]
     )
@@ -277,9 +282,10 @@ def test_what_is_wrong_only_when_the_task_runs_fails_at_once_and_makes_no_table(
     )
     assert states(finished) == {
         "template": "failed", "no_paths": "failed", "returned": "failed", "mapped[0]": "success", "mapped[1]": "failed",
+        "other_key": "failed",
     }  # fmt: skip
     assert {ti.try_number for ti in finished.get_task_instances()} == {1}, "a retry cannot mend it"
-    assert [path.name for path in lake.iterdir()] == ["fourth"]
+    assert sorted(path.name for path in lake.iterdir()) == ["fourth", "there"]
     said = capfd.readouterr()
     assert "The task template has operation='isnert', which does not exist" in said.out + said.err
     assert "returned int, and the task drops partitions" in said.out + said.err
