@@ -147,11 +147,11 @@ def test_a_commit_that_the_upgrade_of_hudi_could_not_read_is_taken_over(judge: J
     """Hudi logs that it cannot read a file, and raises the table without it."""
     table = hudi.open_table(unpack("hudi-0.15.0/cow_plain", tmp_path, OTHER_VERSIONS))
     before = table.scan().to_arrow()
+    called = f"left_{judge.release.replace('.', '_')}"
+    judge.sql(f"CREATE TABLE {called} USING hudi LOCATION '{tmp_path}'")
     newest = max((tmp_path / ".hoodie").glob("*.commit"))
     body = newest.read_bytes()
     newest.write_text("{")
-    called = f"left_{judge.release.replace('.', '_')}"
-    judge.sql(f"CREATE TABLE {called} USING hudi LOCATION '{tmp_path}'")
     judge.sql(
         f"CALL upgrade_table(table => '{called}', to_version => '{ {8: 'EIGHT', 9: 'NINE'}[VERSIONS[judge.release]] }')"
     )
