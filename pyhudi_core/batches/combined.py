@@ -124,14 +124,29 @@ def upsert(write: Write, open_write: OpenWrite, data: object, gate: Gate | None 
     Raises as an upsert, for the rows of this batch alone, and `CommitStateUnknownError` with the token if no leader finishes within the wait for the
     lock: the batch may be committed later.
     """
+    shared = upsert_with_others(write, open_write, data, gate)
+    return shared if shared is not None else write.until_committed(Nothing(), gate)
+
+
+def upsert_with_others(
+    write: Write,
+    open_write: OpenWrite,
+    data: object,
+    gate: Gate | None = None,
+    fits: Callable[[frozenset[str]], bool] = lambda _: True,
+) -> Commit | None:
+    """As `upsert`, but None for rows that make a commit alone: the write has checked them, and `Write.until_committed` commits them.
+
+    ``fits``: whether rows of these partitions (paths) may share a commit.
+    """
     context = write.context
     with at_table(context.table):
         state, seen = write.prepare(UserRows(data))
         if isinstance(state, Unchanged):
             return write.commit()
         rows, extra, requirements = _small(context, state.batch), state.request.extra, state.request.requirements
-        if rows is None or not handed_in.travels(extra, requirements):
-            return write.until_committed(Nothing(), gate)
+        if rows is None or not handed_in.travels(extra, requirements) or not fits(_partitions_of(state.batch)):
+            return None
         ask_gate(gate, context, "the batch")
         batch = handed_in.batch_of(context, rows, seen, context.options.lock.wait_ms, extra, requirements)
         lock = _lead_lock(context)
@@ -179,6 +194,11 @@ def _small(context: TableContext, batch: object) -> pa.Table | None:
         return None
     is_small = len(rows) > 0 and rows.nbytes <= handed_in.LARGEST_BYTES
     return rows.select(batch.prepared.schema.names) if is_small else None
+
+
+def _partitions_of(batch: object) -> frozenset[str]:
+    assert isinstance(batch, Rows)
+    return frozenset(batch.prepared.volumes)
 
 
 def _answered(open_write: OpenWrite, context: TableContext, batch: HandedIn, lock: LockProvider) -> Answer:

@@ -82,6 +82,9 @@ if TYPE_CHECKING:
     from pyhudi_core.orchestration.several_outputs import SharedChanges as SharedChanges
     from pyhudi_core.orchestration.several_outputs import rows_by_table as rows_by_table
     from pyhudi_core.orchestration.several_outputs import shared_changes as shared_changes
+    from pyhudi_core.orchestration.sharing import is_shared as is_shared
+    from pyhudi_core.orchestration.sharing import own_part as own_part
+    from pyhudi_core.orchestration.sharing import shared_upsert as shared_upsert
     from pyhudi_core.orchestration.spark_start import started_spark as started_spark
     from pyhudi_core.orchestration.table_match import refuse_mismatch as refuse_mismatch
     from pyhudi_core.orchestration.table_services import ServiceState as ServiceState
@@ -141,12 +144,14 @@ _HOMES = {
     "how_to_keep_more": "read.expired",
     "is_pandas": "engine.pandas_frames",
     "is_secret": "model.masking",
+    "is_shared": "orchestration.sharing",
     "moment_of": "orchestration.instant_times",
     "newest_with_rows": "orchestration.past_commits",
     "normalised": "orchestration.data",
     "only_values": "orchestration.data",
     "open_permit": "orchestration.remote_write",
     "options_for_open": "options",
+    "own_part": "orchestration.sharing",
     "positions_of": "orchestration.checkpoints",
     "refuse_if_consumed": "orchestration.incremental",
     "refuse_apart": "table_transactions",
@@ -161,6 +166,7 @@ _HOMES = {
     "service_kinds": "services.registry",
     "service_states": "orchestration.table_services",
     "shared_changes": "orchestration.several_outputs",
+    "shared_upsert": "orchestration.sharing",
     "started_spark": "orchestration.spark_start",
     "state_of": "orchestration.table_services",
     "time_of": "orchestration.instant_times",

@@ -111,10 +111,12 @@ def publish(
     write: hudi.Write,
     fill: Callable[[], object],
     inspect: Callable[[], object] | None = None,
+    share: Callable[[Callable[[], bool]], hudi.Commit | None] | None = None,
 ) -> Published:
     """Make the commit of a begun write: fill it, inspect the staged rows, pass the gates, publish.
 
-    ``fill`` writes the rows; ``inspect`` may raise an error to refuse the staged rows. Any error or interrupt rolls the write back.
+    ``fill`` writes the rows; ``inspect`` may raise an error to refuse the staged rows. Any error or interrupt rolls the write back. ``share`` gets
+    the gates, and returns a commit with other steps; None if there has to be one of this step alone.
     """
     name = step.identity.asset_key
     started = staged = time.monotonic()
@@ -135,7 +137,10 @@ def publish(
     try:
         with write:
             try:
-                commit = orchestration.commit_with_retries(write, fill, gate(step, table), planned, lost)
+                gates = gate(step, table)
+                commit = share(gates) if share is not None else None
+                if commit is None:
+                    commit = orchestration.commit_with_retries(write, fill, gates, planned, lost)
             finally:
                 instant = write.instant
     except BaseException as error:

@@ -95,7 +95,9 @@ def unreported(lake: HudiLakeResource, info: HudiAssetInfo, step: Step) -> Compl
 
 
 def _found(table: hudi.HudiTable, info: HudiAssetInfo, step: Step, commit: past_commits.PastCommit) -> CompletedCommit:
-    return CompletedCommit(table, commit, adopted=True, foreign=_foreign(info, step, commit.metadata.partitions))
+    # What shares a commit has rows of its own partitions only.
+    foreign = () if orchestration.is_shared(commit) else _foreign(info, step, commit.metadata.partitions)
+    return CompletedCommit(table, commit, adopted=True, foreign=foreign)
 
 
 def existing(lake: HudiLakeResource, info: HudiAssetInfo) -> hudi.HudiTable | None:
@@ -149,7 +151,9 @@ def prepare(
             return _advance(asked)
     table = lake.table_or_new(info.table, info.settings, rows.schema)
     described = data_kinds.descriptions_of(rows.schema)
-    return PreparedCommit.of(asked, table, lambda begun: begun.write(rows), advances=True, descriptions=described)
+    prepared = PreparedCommit.of(asked, table, lambda begun: begun.write(rows), advances=True, descriptions=described)
+    prepared.rows = rows
+    return prepared
 
 
 def _refuse_without_partition(info: HudiAssetInfo, step: Step, rows: Any) -> None:
@@ -220,7 +224,9 @@ def _advance(asked: _Asked) -> PreparedCommit | None:
 
 @dataclass(slots=True)
 class PreparedCommit:
-    """One commit that is to be made. ``advances``: if there is nothing to change, a commit with only the positions follows."""
+    """One commit that is to be made. ``advances``: if there is nothing to change, a commit with only the positions follows. ``rows``: what it
+    writes, if that is rows.
+    """
 
     asked: _Asked
     table: hudi.HudiTable
@@ -230,6 +236,7 @@ class PreparedCommit:
     descriptions: Mapping[str, str]
     foreign: tuple[Value, ...] = ()
     stage_seconds: float | None = None
+    rows: Any = None
 
     @classmethod
     def of(
@@ -268,7 +275,25 @@ class PreparedCommit:
     def publish(self) -> CompletedCommit | None:
         """Make the commit; None if there is nothing to change and no position to store."""
         fill = (lambda: self.fill(self.begun)) if self.stage_seconds is None else (lambda: None)
-        return self._completed(runner.publish(self._gated(), self.table, self.begun, fill, self._inspect))
+        share = self._share if self._may_share() else None
+        return self._completed(runner.publish(self._gated(), self.table, self.begun, fill, self._inspect, share))
+
+    def _may_share(self) -> bool:
+        """Say whether other runs may commit the rows with their own: an upsert of a run of partitions, and nothing else is asked of the commit."""
+        asked = self.asked
+        is_plain = asked.request.operation == "upsert" and not asked.changes and not asked.info.pre_commit
+        return (
+            is_plain
+            and self.rows is not None
+            and self.stage_seconds is None
+            and values_of(asked.info, asked.step) is not None
+        )
+
+    def _share(self, gate: Callable[[], bool]) -> hudi.Commit | None:
+        asked = self.asked
+        return orchestration.shared_upsert(
+            self.table, self.begun, self.rows, gate, lambda paths: not _foreign(asked.info, asked.step, paths)
+        )
 
     def _gated(self) -> Step:
         asked = self.asked
@@ -281,7 +306,7 @@ class PreparedCommit:
             return positions.publish() if positions is not None else None
         return CompletedCommit(
             self.table,
-            past_commits.commit_of(self.table, made.commit.instant),
+            orchestration.own_part(self.table, made.commit),
             write_seconds=made.write_seconds + (staged or 0.0),
             commit_seconds=made.commit_seconds,
             lock_wait=made.commit.lock_wait,

@@ -1,4 +1,7 @@
-"""Finds the commits of an asset that were reported to Dagster: their events have the tag ``hudi/completion``."""
+"""Finds the commits of an asset that were reported to Dagster: their events have the tag ``hudi/completion``.
+
+The event of an output of the IO manager can have no tags but its data version, which is the completion time of its commit.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,7 @@ def _found(wanted: dg.AssetRecordsFilter, fetch: Callable[..., Any]) -> frozense
         page = fetch(wanted, _PAGE, cursor=cursor)
         for record in page.records:
             event = record.asset_materialization or record.event_log_entry.asset_observation
-            if event is not None and (completion := (event.tags or {}).get("hudi/completion")):
+            if event is not None and (completion := _completion_of(event)):
                 found.add((completion, event.partition))
         cursor, more = page.cursor, page.has_more
     return frozenset(found)
@@ -70,5 +73,12 @@ def is_observed(instance: dg.DagsterInstance, asset: dg.AssetKey, partition: str
 def _reported_completions(instance: dg.DagsterInstance, asset: dg.AssetKey, partition: str | None) -> list[str]:
     wanted = dg.AssetRecordsFilter(asset, asset_partitions=None if partition is None else [partition])
     found = [record.asset_materialization for record in instance.fetch_materializations(wanted, _EVENTS_READ).records]
-    tags = [event.tags or {} for event in found if event is not None]
-    return [each["hudi/completion"] for each in tags if "hudi/completion" in each]
+    completions = [_completion_of(event) for event in found if event is not None]
+    return [completion for completion in completions if completion]
+
+
+def _completion_of(event: dg.AssetMaterialization | dg.AssetObservation) -> str:
+    """Return the completion time of the commit that an event reports; empty if it reports none."""
+    tags = event.tags or {}
+    of_output = tags.get("dagster/data_version", "") if "hudi/instant" in event.metadata else ""
+    return tags.get("hudi/completion") or of_output

@@ -1,0 +1,49 @@
+"""Steps of many partitions that share a commit (`pyhudi_core.batches`), where the table has the option ``pyhudi.commit.batch``.
+
+A shared commit says for each partition what was written there. So it says what a step did, if only this step wrote to its partitions, and wrote to no
+other one. That is asked before the rows are handed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyhudi_core.batches import combined
+from pyhudi_core.model.shared_commits import BATCHES_KEY
+from pyhudi_core.orchestration.past_commits import PastCommit, commit_of
+
+if TYPE_CHECKING:
+    from pyhudi_core.table import HudiTable
+    from pyhudi_core.write.handle import Write
+    from pyhudi_core.write.result import Commit
+
+
+def shared_upsert(
+    table: HudiTable, write: Write, data: object, gate: Callable[[], object], fits: Callable[[frozenset[str]], bool]
+) -> Commit | None:
+    """Upsert rows in one commit with those of other steps, if the table has the option. None if they make a commit of their own: then the write has
+    checked them, and takes no others.
+
+    Args:
+        write: of an upsert, begun, and not filled.
+        gate: asked before the rows are handed in, because the process that commits them may be another one.
+        fits: whether rows of these partitions (paths) may share a commit.
+
+    Raises as `HudiTable.upsert`.
+    """
+    if not write.context.options.shares_commits or table._opened.pre_commit is not None:
+        return None
+    return combined.upsert_with_others(write, table._upserting, data, gate, fits)
+
+
+def is_shared(commit: PastCommit) -> bool:
+    """Say whether several writers share a commit."""
+    return BATCHES_KEY in commit.extra
+
+
+def own_part(table: HudiTable, commit: Commit) -> PastCommit:
+    """Return a commit as one of its writers made it: with the extra metadata of this writer."""
+    found = commit_of(table, commit.instant)
+    return replace(found, metadata=replace(found.metadata, extra={**found.extra, **commit.extra_metadata}))
