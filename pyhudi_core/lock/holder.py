@@ -12,7 +12,7 @@ import socket
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
-from pyhudi_core.runtime.system import has_ended, machine, start_time
+from pyhudi_core.runtime.system import has_ended, machine, own_start_time
 
 _LAST_MS = 253_402_300_799_999
 """The end of the year 9999; later times cannot be shown as a date."""
@@ -55,7 +55,7 @@ class Holder:
 def this_process(nonce: str, since_ms: int, note: str) -> Holder:
     """Return a holding by this process."""
     pid = os.getpid()
-    return Holder(nonce, socket.gethostname(), machine(), pid, start_time(pid) or "", since_ms, note)
+    return Holder(nonce, socket.gethostname(), machine(), pid, own_start_time(), since_ms, note)
 
 
 def parse_holder(content: bytes) -> Holder | None:

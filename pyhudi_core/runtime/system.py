@@ -188,7 +188,7 @@ class SystemProcess:
 
     def identity(self) -> str:
         pid = os.getpid()
-        return f"{socket.gethostname()}|{machine()}|{pid}|{start_time(pid) or ''}"
+        return f"{socket.gethostname()}|{machine()}|{pid}|{own_start_time()}"
 
     def is_gone(self, identity: str) -> bool:
         parts = identity.split("|")
@@ -200,12 +200,27 @@ class SystemProcess:
 
 def machine() -> str:
     """Return the boot and the process namespace; empty if the system does not provide them."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            boot = file.read().strip()
-        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
-    except OSError:
-        return ""
+    if "machine" not in _of_process:
+        try:
+            with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+                boot = file.read().strip()
+            _of_process["machine"] = f"{boot} {os.readlink('/proc/self/ns/pid')}"
+        except OSError:
+            return ""
+    return _of_process["machine"]
+
+
+_of_process: dict[str, str] = {}
+"""What does not change as long as this process runs."""
+os.register_at_fork(after_in_child=_of_process.clear)
+
+
+def own_start_time() -> str:
+    """Return when this process was started, in the kernel's unit; empty if the system does not say."""
+    found = _of_process.get("started") or start_time(os.getpid())
+    if found:
+        _of_process["started"] = found
+    return found or ""
 
 
 def start_time(pid: int) -> str | None:

@@ -15,7 +15,6 @@ import fcntl
 import io
 import os
 import stat
-import uuid
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
@@ -126,7 +125,7 @@ def remove_if_abandoned(path: str, before_ns: int) -> bool:
 
 def temporary_beside(path: str) -> str:
     """Return a unique temporary name in the folder of the path."""
-    return os.path.join(os.path.dirname(path), f"{_TEMPORARY[0]}{uuid.uuid4().hex}{_TEMPORARY[1]}")
+    return os.path.join(os.path.dirname(path), f"{_TEMPORARY[0]}{os.urandom(16).hex()}{_TEMPORARY[1]}")
 
 
 def remove_checksum(path: str) -> None:
