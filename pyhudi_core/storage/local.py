@@ -74,6 +74,7 @@ class LocalStorage(Storage):
         self._fsync = fsync
         self._allowed_sources = allowed_sources
         self._real_root = os.path.realpath(self._location)
+        self._below_root = self._real_root.rstrip("/") + "/"
         self._unsynced: LocalStorage | None = None if fsync else self
         self._without_links: dict[str, tuple[int, int]] = {}
 
@@ -262,7 +263,7 @@ class LocalStorage(Storage):
 
         Raises `UnsafePathError` if it is not below the root, or if it or a part of it can be no file and no folder.
         """
-        target = os.path.join(self._real_root, check_path(path, self._location))
+        target = self._below_root + check_path(path, self._location)
         files.refuse_long(target)
         if not self._has_link(target):
             return target

@@ -194,6 +194,8 @@ def sync(path: str) -> None:
 
 def refuse_long(path: str) -> None:
     """Raise OSError for a path that Linux does not take. Without this, a call would make its folders first, or find that they are missing."""
+    if len(path) <= _LONGEST_NAME and path.isascii():
+        return
     data = os.fsencode(path)
     if len(data) > _LONGEST_PATH or max(map(len, data.split(b"/"))) > _LONGEST_NAME:
         raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), path)

@@ -186,6 +186,22 @@ def test_the_system_runtime_uses_the_cores_of_the_process() -> None:
     assert available_cores() >= 1
 
 
+def test_a_forked_process_has_an_identity_of_its_own() -> None:
+    here = SystemProcess().identity()  # what does not change is remembered now
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        os.write(write, SystemProcess().identity().encode())
+        os._exit(0)
+    os.close(write)
+    with open(read, "rb") as found:
+        host, machine, pid, started = found.read().decode().split("|")
+    os.waitpid(child, 0)
+    assert [host, machine] == here.split("|")[:2]
+    assert (int(pid), bool(started)) == (child, True)
+    assert started != here.split("|")[3] or pid != here.split("|")[2]
+
+
 def test_a_process_is_gone_when_it_has_ended_and_nobody_else_is() -> None:
     here = SystemProcess()
     host, machine, pid, started = here.identity().split("|")
