@@ -47,6 +47,7 @@ class FilesIndex:
         tasks: how many tasks to use.
         look_up: how files are looked into.
         logs: the logs of a slice that may hold keys which its base file does not hold.
+        shares: into how many tasks the rows of one partition may go, each of which opens the files of the partition; 0: `tasks`.
     """
 
     slices: Callable[[str], tuple[FileSlice, ...]]
@@ -54,6 +55,7 @@ class FilesIndex:
     tasks: int
     look_up: FileLookUp = FileLookUp()
     logs: LogsOf = no_logs
+    shares: int = 0
 
     def tag(self, rows: Dataset, partitions: Collection[str], exact: Collection[str]) -> Tagged:
         """As `Index.tag`. A partition with one file group needs no look-up, unless the answer has to be exact."""
@@ -68,15 +70,16 @@ class FilesIndex:
         return Tagged(self._search(rows, searched) if searched else rows, whole)
 
     def _search(self, rows: Dataset, searched: list[IndexedPartition]) -> Dataset:
-        spread = max(1, -(-self.tasks // len(searched)))
+        spread = min(self.shares or self.tasks, max(1, -(-self.tasks // len(searched))))
+        tasks = min(self.tasks, spread * len(searched))
         numbers = {partition.path: number for number, partition in enumerate(searched)}
         tagged = pa.schema([*rows.schema, *TAGS])
-        payloads: list[dict[int, IndexedPartition]] = [{} for _ in range(self.tasks)]
+        payloads: list[dict[int, IndexedPartition]] = [{} for _ in range(tasks)]
         for number, partition in enumerate(searched):
             for share in range(spread):
-                payloads[(number * spread + share) % self.tasks][number] = partition
-        slot = _Slot(numbers, self.tasks, spread)
-        shuffled = rows.map(slot, slotted(rows.schema)).shuffle(TASK, self.tasks, SORT)
+                payloads[(number * spread + share) % tasks][number] = partition
+        slot = _Slot(numbers, tasks, spread)
+        shuffled = rows.map(slot, slotted(rows.schema)).shuffle(TASK, tasks, SORT)
         return shuffled.map(_Find(self.open_storage, tagged, self.look_up), tagged, payloads)
 
 

@@ -31,6 +31,7 @@ from pyhudi_core.model.meta_fields import RECORD_KEY
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.record_key import key_columns, stored_keys
 from pyhudi_core.storage.base import Storage
+from pyhudi_core.storage.settled_files import KeyRange, KeyRanges
 
 Numbers = npt.NDArray[np.int32]
 Ints = npt.NDArray[np.int64]
@@ -95,12 +96,14 @@ class FileLookUp:
         filters: the filters of the metadata table, which are asked before any file is opened; None if it has none.
         living: reads the rows of a slice; needed where logs may have deleted keys.
         config: of the table; None for one with meta columns.
+        ranges: what is known of the keys of base files, if this process keeps it. A file is not opened again to find that its keys are others.
     """
 
     by_filter: bool = False
     filters: ListedFilters | None = None
     living: LivingRows | None = None
     config: TableConfig | None = None
+    ranges: KeyRanges | None = None
 
     def find(self, storage: Storage, files: tuple[IndexedFiles, ...], keys: pa.ChunkedArray) -> tuple[Numbers, Ints]:
         """For each key the number of the files that hold it and its position in the base file; `NOT_FOUND` for what is not there."""
@@ -142,12 +145,17 @@ class FileLookUp:
         if not len(search.keys):
             return
         low, high = pc.min_max(search.keys).as_py().values()
+        known = None if self.ranges is None else self.ranges.get(path)
+        if known is not None and _is_outside(known, low, high):
+            return
         with storage.open_input(path) as source:
             config = self.config
             reader = BaseFileReader(source, path, columns=[RECORD_KEY] if config is None else list(key_columns(config)))
             footer = reader.footer()
             lowest, highest = footer.sure_min_key, footer.sure_max_key
-            if (highest is not None and highest < low) or (lowest is not None and lowest > high):
+            if self.ranges is not None:
+                self.ranges.note(path, (lowest, highest))
+            if _is_outside((lowest, highest), low, high):
                 return
             bloom = footer.bloom() if by_filter else None
             if bloom is not None and not bloom.might_contain(_within(search.keys, lowest, highest)).any():
@@ -159,6 +167,12 @@ class FileLookUp:
                 places = here.drop_null().to_numpy().astype(np.int64)
                 search.note(number, places, first + np.flatnonzero(here.is_valid().to_numpy(zero_copy_only=False)))
                 first += len(batch)
+
+
+def _is_outside(known: KeyRange, low: str, high: str) -> bool:
+    """Say whether a file with these keys has none of a range."""
+    lowest, highest = known
+    return (highest is not None and highest < low) or (lowest is not None and lowest > high)
 
 
 def _within(keys: pa.Array, lowest: str | None, highest: str | None) -> pa.Array:

@@ -230,6 +230,8 @@ def with_unknown(ranges: pa.Table, files: Sequence[str]) -> pa.Table:
     """Ranges in which each of these files has every column: where nothing is known of it, its bounds and the number of its nulls are unknown."""
     known = set(ranges.column("path").to_pylist())
     missing = pa.array([path for path in files if path not in known], pa.string())
+    if not len(missing) and not any(column.null_count for column in ranges.columns):
+        return ranges
     paths = pa.concat_arrays([_one(ranges.column("path")), missing])
     filled = pc.is_in(paths, pa.array(list(files), pa.string()))
     columns = [paths]

@@ -14,6 +14,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from pyhudi_core.errors import CorruptionError, HudiError, SnapshotExpiredError
 from pyhudi_core.file_groups.slice import SlicePiece
@@ -78,6 +79,7 @@ class CommittedFiles:
     data: TimelineFolder
     whole: bool = False
     _said: dict[Instant, Said] = field(default_factory=dict)
+    _last: tuple[Timeline, Timeline, Mapping[str, Instant], Sequence[Instant]] | None = None
 
     def refuse_lost(
         self, own: Timeline, data: Timeline, partition: str, found: Mapping[str, int], pieces: Sequence[SlicePiece]
@@ -97,11 +99,7 @@ class CommittedFiles:
 
     def _needed(self, own: Timeline, data: Timeline, since: str) -> Iterator[Said]:
         """Yield what the commits say, as far as something of it may be needed above base files of this time."""
-        parts = {instant.requested_time: instant for instant in data.commits}
-        deltas = [i for i in own.commits if i.action is Action.DELTACOMMIT and not _is_build(i)]
-        # An instant that is not on the data table's timeline may be undone: a process that woke up late can make its completed file again.
-        known = {i.requested_time for i in data.completed} if self.whole else parts.keys()
-        logged = [i for i in deltas if i.requested_time in known]
+        parts, logged = self._logged(own, data)
         newest = logged[-1:]
         needed = [i for i in logged if (i.completion_time or "") >= since or i in newest]
         unread = (parts.get(i.requested_time) for i in needed if i not in self._said)
@@ -124,6 +122,18 @@ class CommittedFiles:
     def _is_silent(self, instant: Instant, part: Instant | None) -> bool:
         """Say whether the commit of the data table does not say which files its part has, so that the part itself is read."""
         return self.whole or part is None or _noted(instant, self.data.read_commit(part)) is None
+
+    def _logged(self, own: Timeline, data: Timeline) -> tuple[Mapping[str, Instant], Sequence[Instant]]:
+        """Return the commits of the data table by time, and the deltacommits of those. All partitions ask for the same two timelines."""
+        if self._last is not None and self._last[0] is own and self._last[1] is data:
+            return self._last[2:]
+        parts = {instant.requested_time: instant for instant in data.commits}
+        deltas = [i for i in own.commits if i.action is Action.DELTACOMMIT and not _is_build(i)]
+        # An instant that is not on the data table's timeline may be undone: a process that woke up late can make its completed file again.
+        known = {i.requested_time for i in data.completed} if self.whole else parts.keys()
+        logged = [i for i in deltas if i.requested_time in known]
+        self._last = own, data, parts, logged
+        return parts, logged
 
     def _of(self, instant: Instant, part: Instant | None) -> Said:
         known = self._said.get(instant)
@@ -175,10 +185,17 @@ def _is_build(instant: Instant) -> bool:
 
 def _noted(instant: Instant, commit: CommitMetadata) -> Said | None:
     """Return what a commit of the data table says of its part; None if it says nothing, or nothing that can be understood."""
+    found = _parsed(commit.extra.get(METADATA_FILES_KEY, ""))
+    return None if found is None else Said(instant, *found)
+
+
+@lru_cache(maxsize=128)
+def _parsed(note: str) -> tuple[Mapping[str, int], Mapping[str, Mapping[str, int]]] | None:
+    """Return the sizes of files and the counts of file groups that a note says; None if it cannot be understood."""
     try:
-        note = json.loads(commit.extra.get(METADATA_FILES_KEY, ""))
-        files = {path: int(size) for path, size in note["files"].items()}
-        counts = {name: {time: int(n) for time, n in times.items()} for name, times in note["bases"].items()}
+        said = json.loads(note)
+        files = {path: int(size) for path, size in said["files"].items()}
+        counts = {name: {time: int(n) for time, n in times.items()} for name, times in said["bases"].items()}
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         return None
-    return Said(instant, files, counts)
+    return files, counts

@@ -97,6 +97,7 @@ class MetadataSlices:
     _history: ArchivedTimeline | None = None
     _asked: set[str] = field(default_factory=set)
     _counting: dict[str, bool] = field(default_factory=dict)
+    _counted: Timeline | None = None
     _completions: dict[str, str] = field(default_factory=dict)
     _listed: dict[str, tuple[ObjectInfo, ...]] = field(default_factory=dict)
     _early: set[str] = field(default_factory=set)
@@ -296,8 +297,8 @@ class MetadataSlices:
     def history(self) -> ArchivedTimeline:
         """The archived timeline of the metadata table."""
         if self._history is None:
-            known = self.committed
-            self._history = TimelineFolder(self.storage, _TIMELINE).history if known is None else known.folder.history
+            folder = TimelineFolder(self.storage, _TIMELINE) if self.committed is None else self.committed.folder
+            self._history = folder.history
         return self._history
 
     def _is_older(self, requested_time: str) -> bool:
@@ -333,13 +334,21 @@ class MetadataSlices:
         ]
         steps: list[Callable[[], object]] = []
         if pieces and self.committed is not None:
-            counting = replace(self.own, instants=tuple(i for i in self.own if self.counts(i.requested_time)))
             sizes = {name: info.size for name, info in found.items()}
-            steps.append(partial(self.committed.refuse_lost, counting, self.data, partition, sizes, pieces))
+            steps.append(
+                partial(self.committed.refuse_lost, self._own_that_counts(), self.data, partition, sizes, pieces)
+            )
         if reads:
             steps += [partial(self._read_small, piece) for piece in pieces]
         all_of(self.storage, self.executor, *steps)
         return tuple(pieces)
+
+    def _own_that_counts(self) -> Timeline:
+        """Return the metadata table's timeline without instants whose blocks are not read."""
+        if self._counted is None:
+            counting = tuple(i for i in self.own if self.counts(i.requested_time))
+            self._counted = replace(self.own, instants=counting)
+        return self._counted
 
     def base_times(self, partition: str) -> dict[str, int]:
         """Say how many file groups of a partition have a base file of which requested time; empty text for none."""

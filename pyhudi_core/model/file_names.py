@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from pyhudi_core.model.printing import printable
 
@@ -69,6 +70,7 @@ def new_file_prefix(uuid: Callable[[], str]) -> str:
     return found
 
 
+@lru_cache(maxsize=1 << 14)
 def parse_data_file(name: str) -> BaseFileName | LogFileName | None:
     """Parse the name of a data file; None for any other file in a partition."""
     if name.startswith("."):

@@ -39,14 +39,15 @@ class Action(StrEnum):
     @property
     def completes_as(self) -> Action:
         """The action in the name of the completed file."""
-        return _COMPLETES_AS.get(self, self)
+        return COMPLETES_AS.get(self, self)
 
 
-_COMPLETES_AS = {
+COMPLETES_AS = {
     Action.COMPACTION: Action.COMMIT,
     Action.LOGCOMPACTION: Action.DELTACOMMIT,
     Action.CLUSTERING: Action.REPLACECOMMIT,
 }
+"""For the pending actions that complete under another name: this name."""
 
 DATA_ACTIONS = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
 """Completed actions that change which rows or files a reader sees."""

@@ -36,6 +36,8 @@ from pyhudi_core.storage.paths import (
 from pyhudi_core.storage.refusals import refusal, refuse_large
 
 _SWEPT = 4
+_MOST_FOLDERS = 512
+"""So many folders are remembered as having no link in their paths."""
 _PATH = attrgetter("path")
 _CAPABILITIES = Capabilities(
     put_if_absent=True, one_clock=True, temporaries=True, cheap_names=True, renames_folders=True
@@ -72,7 +74,9 @@ class LocalStorage(Storage):
         self._fsync = fsync
         self._allowed_sources = allowed_sources
         self._real_root = os.path.realpath(self._location)
+        self._below_root = self._real_root.rstrip("/") + "/"
         self._unsynced: LocalStorage | None = None if fsync else self
+        self._without_links: dict[str, tuple[int, int]] = {}
 
     @property
     def location(self) -> str:
@@ -144,11 +148,12 @@ class LocalStorage(Storage):
         with self._errors(folder), suppress(FileNotFoundError, NotADirectoryError), os.scandir(absolute) as entries:
             for entry in entries:
                 name = entry.name
-                if entry.is_symlink():
+                is_plain = entry.is_file(follow_symlinks=False)
+                if not is_plain and entry.is_symlink():
                     self._check_link(entry, base + name)
                 if name[0] != "." or not files.is_hidden(name):
-                    is_folder = entry.is_dir()
-                    if not is_folder and not entry.is_file():
+                    is_folder = not is_plain and entry.is_dir()
+                    if not is_plain and not is_folder and not entry.is_file():
                         self._look_at(entry, base + name)
                     found[is_folder].append(name)
         return tuple(sorted(found[0])), tuple(sorted(found[1]))
@@ -262,7 +267,7 @@ class LocalStorage(Storage):
 
         Raises `UnsafePathError` if it is not below the root, or if it or a part of it can be no file and no folder.
         """
-        target = os.path.join(self._real_root, check_path(path, self._location))
+        target = self._below_root + check_path(path, self._location)
         files.refuse_long(target)
         if not self._has_link(target):
             return target
@@ -278,18 +283,33 @@ class LocalStorage(Storage):
             return self._resolve(folder) if folder else self._real_root
 
     def _has_link(self, target: str) -> bool:
-        """Say whether a part of a path below the root is a symbolic link. The root has none, and what is below a missing folder is missing, too."""
-        end = len(self._real_root)
+        """Say whether a part of a path below the root is a symbolic link. The root has none, and what is below a missing folder is missing, too.
+
+        The parts of a folder's path are looked at one by one once. As long as the path leads to the same folder (device and inode), it has no link.
+        """
+        folder = target.rpartition("/")[0]
+        known = self._without_links.get(folder)
         try:
-            while end != -1:
-                end = target.find("/", end + 1)
-                mode = os.lstat(target if end == -1 else target[:end]).st_mode
-                if stat.S_ISLNK(mode):
-                    return True
-                files.refuse_special(mode)
+            if known is None or known != _identity(os.lstat(folder)):
+                end = len(self._real_root)
+                while (end := target.find("/", end + 1)) != -1:
+                    found = os.lstat(target[:end])
+                    if stat.S_ISLNK(found.st_mode):
+                        return True
+                    files.refuse_special(found.st_mode)
+                    if end == len(folder) and stat.S_ISDIR(found.st_mode):
+                        self._remember(folder, found)
+            mode = os.lstat(target).st_mode
         except (FileNotFoundError, NotADirectoryError):
-            pass
-        return False
+            return False
+        files.refuse_special(mode)
+        return stat.S_ISLNK(mode)
+
+    def _remember(self, folder: str, found: os.stat_result) -> None:
+        """Remember a folder of whose path no part is a link."""
+        if len(self._without_links) >= _MOST_FOLDERS:
+            self._without_links.clear()
+        self._without_links[folder] = _identity(found)
 
     def _refuse_leaving(self, path: str, real: str) -> None:
         if real != self._real_root and not real.startswith(self._real_root.rstrip("/") + "/"):
@@ -357,11 +377,11 @@ class LocalStorage(Storage):
                 with os.scandir(absolute) as entries:
                     for entry in entries:
                         name = entry.name
-                        if entry.is_symlink():
-                            self._check_link(entry, base + name)
-                        elif entry.is_dir(follow_symlinks=False):
+                        if entry.is_dir(follow_symlinks=False):
                             folders.append(base + name)
                             continue
+                        if entry.is_symlink():
+                            self._check_link(entry, base + name)
                         if name[0] == "." and files.is_hidden(name):
                             continue
                         try:
@@ -406,6 +426,11 @@ class LocalStorage(Storage):
             ) from error
         except OSError as error:
             raise refusal(error, self._location, path) from error
+
+
+def _identity(found: os.stat_result) -> tuple[int, int]:
+    """Return what tells a folder from every other one of this machine."""
+    return found.st_dev, found.st_ino
 
 
 def _may_hold(folder: str, prefix: str, start_after: str) -> bool:

@@ -15,7 +15,6 @@ import fcntl
 import io
 import os
 import stat
-import uuid
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
@@ -126,7 +125,7 @@ def remove_if_abandoned(path: str, before_ns: int) -> bool:
 
 def temporary_beside(path: str) -> str:
     """Return a unique temporary name in the folder of the path."""
-    return os.path.join(os.path.dirname(path), f"{_TEMPORARY[0]}{uuid.uuid4().hex}{_TEMPORARY[1]}")
+    return os.path.join(os.path.dirname(path), f"{_TEMPORARY[0]}{os.urandom(16).hex()}{_TEMPORARY[1]}")
 
 
 def remove_checksum(path: str) -> None:
@@ -195,6 +194,8 @@ def sync(path: str) -> None:
 
 def refuse_long(path: str) -> None:
     """Raise OSError for a path that Linux does not take. Without this, a call would make its folders first, or find that they are missing."""
+    if len(path) <= _LONGEST_NAME and path.isascii():
+        return
     data = os.fsencode(path)
     if len(data) > _LONGEST_PATH or max(map(len, data.split(b"/"))) > _LONGEST_NAME:
         raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), path)

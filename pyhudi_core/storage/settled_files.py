@@ -20,10 +20,35 @@ IsSettled = Callable[[str], bool]
 """Whether no process writes the file with this name any more."""
 
 
+KeyRange = tuple[str | None, str | None]
+"""The lowest and the highest key of a base file; None for one that is not known."""
+
+
+@dataclass(slots=True)
+class KeyRanges:
+    """The ranges of the keys of base files whose footers this process has read, by path. They are not sent to other processes."""
+
+    _ranges: dict[str, KeyRange] = field(default_factory=dict)
+
+    def __reduce__(self) -> tuple[type[KeyRanges], tuple[()]]:
+        return KeyRanges, ()
+
+    def get(self, path: str) -> KeyRange | None:
+        """Return the range of a file; None if its footer was not read."""
+        return self._ranges.get(path)
+
+    def note(self, path: str, found: KeyRange) -> None:
+        """Remember the range of a file."""
+        if len(self._ranges) >= _MOST_KEPT:
+            self._ranges.clear()
+        self._ranges[path] = found
+
+
 @dataclass(slots=True)
 class SettledFiles:
-    """The files of the folders that one handle has listed: by folder, and by name."""
+    """The files of the folders that one handle has listed: by folder, and by name. ``key_ranges`` are those of base files."""
 
+    key_ranges: KeyRanges = field(default_factory=KeyRanges)
     _folders: dict[str, dict[str, ObjectInfo]] = field(default_factory=dict)
     _count: int = 0
 

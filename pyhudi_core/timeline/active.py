@@ -17,12 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from pyhudi_core.errors import CorruptionError, CorruptTimelineError, ObjectNotFoundError, SnapshotExpiredError
 from pyhudi_core.lazy import lazy_call
 from pyhudi_core.model.commit import READ_AS, CommitMetadata
-from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Action, Instant, State
+from pyhudi_core.model.instant import COMPLETES_AS, DATA_ACTIONS, WRITE_ACTIONS, Action, Instant, State
 from pyhudi_core.model.operation import SERVICE_OPERATIONS
 from pyhudi_core.model.printing import printable
 from pyhudi_core.model.properties import TableConfig
@@ -44,6 +45,7 @@ else:
     decode_record = lazy_call("pyhudi_core.formats.avro.container", "decode_record")
 
 _SHOWN = 20
+_TIME_AND_ACTION = attrgetter("requested_time", "action")
 _KEPT_COMMITS = 1_000
 """Number of commits whose content is cached in addition to the active timeline, for readers of older states."""
 _BEING_WRITTEN_S = 5.0
@@ -73,11 +75,13 @@ class Timeline:
         """Keep the highest state of each instant."""
         best: dict[tuple[str, Action], Instant] = {}
         for instant in files:
-            group = instant.group
+            action = instant.action
+            group = (instant.requested_time, COMPLETES_AS.get(action, action))
             known = best.get(group)
             if known is None or instant.rank > known.rank:
                 best[group] = instant
-        return cls(tuple(sorted(best.values())), has_history)
+        # No two of them have the same time and action.
+        return cls(tuple(sorted(best.values(), key=_TIME_AND_ACTION)), has_history)
 
     def __iter__(self) -> Iterator[Instant]:
         return iter(self.instants)
@@ -112,8 +116,9 @@ class Timeline:
     @property
     def commits(self) -> Timeline:
         """Completed commits, deltacommits and replacecommits, ordered by completion."""
-        data = (instant for instant in self.instants if instant.is_completed and instant.action in DATA_ACTIONS)
-        return Timeline(tuple(sorted(data, key=lambda instant: instant.completion_time or instant.requested_time)))
+        done = State.COMPLETED
+        data = [instant for instant in self.instants if instant.state is done and instant.action in DATA_ACTIONS]
+        return Timeline(tuple(sorted(data, key=_completion)))
 
     @property
     def newest_completion(self) -> str:
@@ -237,9 +242,8 @@ class TimelineFolder:
         timeline = Timeline.of(files, has_history)
         if unsettled := self.layout.first_unsettled(timeline):
             timeline = replace(timeline, unsettled=unsettled)
-        pending = {file.group for file in files if file.is_pending}
-        alone = {i for i in timeline.completed if i.action in DATA_ACTIONS and i.group not in pending}
-        if not (has_history and alone):
+        alone = _without_pending_file(timeline, files) if has_history else set()
+        if not alone:
             # Only then does the result depend on the names alone; instants can be archived under the same names.
             self._parsed = (listed, timeline)
             return timeline
@@ -434,3 +438,15 @@ def _begun(instant: Instant) -> Iterator[Instant]:
     for action in WRITE_ACTIONS:
         if action.completes_as is instant.action:
             yield from (Instant(instant.requested_time, action, state) for state in (State.REQUESTED, State.INFLIGHT))
+
+
+def _completion(instant: Instant) -> str:
+    return instant.completion_time or instant.requested_time
+
+
+def _without_pending_file(timeline: Timeline, files: Iterable[Instant]) -> set[Instant]:
+    """Return the completed instants of data of which no file says that they were begun."""
+    done = State.COMPLETED
+    begun = {(i.requested_time, COMPLETES_AS.get(i.action, i.action)) for i in files if i.state is not done}
+    data = (i for i in timeline.instants if i.state is done and i.action in DATA_ACTIONS)
+    return {i for i in data if (i.requested_time, i.action) not in begun}

@@ -38,6 +38,8 @@ else:
 
 _log = logging.getLogger(__name__)
 _TRIES = 4
+_MOST_FOUND = 10_000
+"""So many archived instants are remembered."""
 T = TypeVar("T")
 
 
@@ -79,6 +81,7 @@ class ArchivedTimeline:
     _manifests: dict[tuple[str, str], tuple[HistoryFile, ...]] = field(default_factory=dict)
     _times: dict[tuple[str, str], tuple[Instant, ...]] = field(default_factory=dict)
     _completions: dict[tuple[str, str], str | None] = field(default_factory=dict)
+    _found: dict[tuple[str, Action | None], Instant] = field(default_factory=dict)
 
     def exists(self) -> bool:
         """Say whether anything was ever archived."""
@@ -134,7 +137,13 @@ class ArchivedTimeline:
     # --- look-ups
 
     def find(self, requested_time: str, action: Action | None = None) -> Instant | None:
-        """Return the archived instant with this requested time: of an action, or a commit, deltacommit or replacecommit."""
+        """Return the archived instant with this requested time: of an action, or a commit, deltacommit or replacecommit.
+
+        What was found once stays archived, and is remembered.
+        """
+        known = self._found.get((requested_time, action))
+        if known is not None:
+            return known
 
         def look(state: HistoryState) -> Instant | None:
             for instant in self._between(state, requested_time, requested_time):
@@ -143,7 +152,12 @@ class ArchivedTimeline:
                     return instant
             return None
 
-        return self._ask(look, lambda found: found is None)
+        found = self._ask(look, lambda found: found is None)
+        if found is not None:
+            if len(self._found) >= _MOST_FOUND:
+                self._found.clear()
+            self._found[requested_time, action] = found
+        return found
 
     def completed_at(self, requested_time: str) -> str:
         """Return the completion time of an archived commit, deltacommit or replacecommit; its requested time if it is not archived."""

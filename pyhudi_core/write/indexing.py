@@ -44,6 +44,10 @@ class ChosenIndex:
     filters: MetadataSlices | None = None
 
 
+_SHARE = 50_000
+"""Fewer rows are not shared out among tasks, of which each would open the same files."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tagging:
     """What an index needs to run.
@@ -55,6 +59,7 @@ class Tagging:
         living: reads stored rows.
         options: the index's own.
         operation: what the write does.
+        rows: how many there are.
     """
 
     open_storage: Callable[[], Storage]
@@ -63,6 +68,7 @@ class Tagging:
     living: LivingRows
     options: IndexOptions
     operation: OperationType
+    rows: int
 
 
 def hashing_of(context: TableContext) -> Hashing:
@@ -149,6 +155,7 @@ def choose_index(context: TableContext, snapshot: Snapshot, volumes: Mapping[str
 def index_of(context: TableContext, indexing: ChosenIndex, snapshot: Snapshot, how: Tagging) -> Index:
     """Return the index that tags the rows of a write to this table."""
     choice, slices, open_storage, tasks = indexing.choice, snapshot.view.slices, how.open_storage, how.tasks
+    shares = max(1, min(tasks, how.rows // _SHARE))
     if choice.type is IndexType.BUCKET:
 
         def file_ids(partition: str) -> list[str]:
@@ -162,7 +169,7 @@ def index_of(context: TableContext, indexing: ChosenIndex, snapshot: Snapshot, h
         return BucketIndex(hashing_of(context), file_ids, replaced, how.operation in OVERWRITING, anew)
     if choice.type is IndexType.RECORD_INDEX:
         assert indexing.record_index is not None
-        return RecordIndex(indexing.record_index, slices, open_storage, tasks, choice.elsewhere, how.one_row)
+        return RecordIndex(indexing.record_index, slices, open_storage, shares, choice.elsewhere, how.one_row)
 
     def with_new_keys(piece: FileSlice) -> tuple[LogFile, ...]:
         """Return the logs whose commit says that rows were inserted, or is archived."""
@@ -170,10 +177,11 @@ def index_of(context: TableContext, indexing: ChosenIndex, snapshot: Snapshot, h
         return tuple(log for log, stat in stats if stat is None or stat.inserts)
 
     filters = None if indexing.filters is None else ListedFilters.of(indexing.filters)
-    look_up = FileLookUp(choice.type in _BY_FILTER, filters, how.living, snapshot.config)
+    ranges = context.folder.settled_files.key_ranges
+    look_up = FileLookUp(choice.type in _BY_FILTER, filters, how.living, snapshot.config, ranges)
     if choice.is_global:
-        return TableFilesIndex(snapshot.view.all_slices, open_storage, tasks, how.one_row, look_up, with_new_keys)
-    return FilesIndex(slices, open_storage, tasks, look_up, with_new_keys)
+        return TableFilesIndex(snapshot.view.all_slices, open_storage, shares, how.one_row, look_up, with_new_keys)
+    return FilesIndex(slices, open_storage, tasks, look_up, with_new_keys, shares)
 
 
 def _ranges(context: TableContext, snapshot: Snapshot, partition: str, *, makes: bool) -> HashingMetadata | None:

@@ -179,7 +179,8 @@ class WriteJob:
         ordering = () if self.operation is OperationType.DELETE else ordering_of(config)
         living = LivingRows(Merging(config, self._evolution), with_meta_fields(self.prepared.schema))
         one_row, opener = OneRowAKey(ordering, self._unique), _StorageOpener(self._open_runtime)
-        return Tagging(opener, self.engine.cores, one_row, living, self.options.index, self.operation)
+        cores, rows = self.engine.cores, self.prepared.total
+        return Tagging(opener, cores, one_row, living, self.options.index, self.operation, rows)
 
     def _may_move(self, indexing: ChosenIndex | None) -> bool:
         """Say whether a row comes into its own partition if its key is in another one. A delete has nothing that could come."""

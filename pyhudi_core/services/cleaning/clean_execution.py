@@ -59,12 +59,13 @@ class Cleaned:
 
 @dataclass(slots=True)
 class CleaningRun(PlanRun[PlannedClean, Cleaned]):
-    """One execution of a plan. ``rounds`` counts how often its completion was tried.
+    """One execution of a plan. ``rounds`` counts how often its completion was tried; ``snapshot`` is the state in which files are chosen.
 
     Every step can be done again by the next executor, so a crash leaves nothing that has to be undone.
     """
 
     rounds: int = 0
+    snapshot: Snapshot | None = None
     began_ms: int = 0
 
     def _carry_out(self) -> Cleaned:
@@ -78,7 +79,9 @@ class CleaningRun(PlanRun[PlannedClean, Cleaned]):
         refuse_pending_restore(context, timeline)
         refusals.at_begin(cases.at_begin(context, OperationType.CLEAN))
         if not context.prefix:
-            self._kept_metadata(load(context))  # refuses before anything is deleted
+            self.snapshot = load(context)
+            timeline = self.snapshot.timeline
+            self._kept_metadata(self.snapshot)  # refuses before anything is deleted
         done = self.work.without(self._still_needed(timeline))
         ask_gate(self.how.gate, context, "to delete files")
         plan_executors.refuse_overtaken(self.transaction)
@@ -101,7 +104,8 @@ class CleaningRun(PlanRun[PlannedClean, Cleaned]):
         Holds are read after the plan is on the timeline: one that comes later sees the plan, and is refused (`services.holds`).
         """
         context = self.transaction.context
-        newest = view_of(context, timeline).all_slices(self.work.files)
+        view = view_of(context, timeline) if self.snapshot is None else self.snapshot.view
+        newest = view.all_slices(self.work.files)
         files = {file.path for piece in newest for file in piece.files}
         return frozenset(self.work.paths) & (files | kept_files(context.folder, timeline) | held_files(context))
 
@@ -117,7 +121,7 @@ class CleaningRun(PlanRun[PlannedClean, Cleaned]):
         self.rounds += 1
         transaction = self.transaction
         context = transaction.context
-        companions = () if context.prefix else self._staged(load(context), done)
+        companions = () if context.prefix else self._staged(self._state(), done)
         took_ms = context.runtime.clock.now_ms() - self.began_ms
         extra = {**self.how.extra_metadata, **context.writer()}
         metadata = done.metadata(transaction.requested_time, took_ms, extra)
@@ -126,6 +130,11 @@ class CleaningRun(PlanRun[PlannedClean, Cleaned]):
             return encode_record(DONE, metadata, sync_marker=transaction.sync_marker)
 
         return finish(transaction, encode, self._refuse_overtaken, companions=companions, may_remove=False)
+
+    def _state(self) -> Snapshot:
+        """Return the state that the metadata table's part begins from: in the first round that in which the files were chosen."""
+        found, self.snapshot = self.snapshot, None
+        return load(self.transaction.context) if found is None else found
 
     def _staged(self, snapshot: Snapshot, done: PlannedClean) -> tuple[CompanionCommit, ...]:
         """Return the metadata table's part, if there is one."""

@@ -2,8 +2,8 @@
 
 This is the cleaning service at the place of the metadata table. Readers ask only for its newest state, so older slices are kept for readers that have
 begun to read them. How many is what Hudi 1.0 keeps: the data table's policy and a fifth more, and 20 commits at least. As there, a commit cleans only
-if the last compaction is some commits old. A compaction makes slices removable, so there is one clean after each, shortly before the next: to plan it
-costs much more than a small commit, and then most can go.
+if the last compaction is some commits old. A compaction makes slices removable, and to plan a clean costs as much as a small commit. So there is one
+clean after every second compaction, shortly before the next: then most can go. If the timeline is too short to show two, there is one after each.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from pyhudi_core.timeline.active import Timeline
 _LEAST_COMMITS = 20
 _MORE = 1.2
 _BEFORE_COMPACTION = 2
+_COMPACTIONS = 2
 
 
 class MetadataCleaning(AtMetadataTable[CleaningPlan, PlannedClean, CleaningResult], Cleaning):
@@ -55,13 +56,16 @@ class MetadataCleaning(AtMetadataTable[CleaningPlan, PlannedClean, CleaningResul
         """Say why a commit need not look for removable slices; empty if it has to. ``turn``: of a commit that is newer than the timeline."""
         cleans = [i.requested_time for i in timeline.completed if i.action is Action.CLEAN]
         compactions = [i.requested_time for i in timeline.commits if i.action is Action.COMMIT]
-        if not compactions or max(compactions) < max(cleans, default=""):
+        new = [time for time in compactions if time > max(cleans, default="")]
+        if not new:
             return "the metadata table was not compacted since its last clean"
         between = self.context.options.metadata.compact_after
         waits = 0 if turn is None else min(turn.waits(between), _BEFORE_COMPACTION - 1)
-        wanted = max(0, between - _BEFORE_COMPACTION) + waits
-        since = (turn is not None) + sum(1 for i in timeline.completed if i.requested_time > max(compactions))
-        return "" if since >= wanted else f"{since} of {wanted} instants since the last compaction"
+        # What archival takes off the timeline is not counted.
+        gathered = max(between, min(_COMPACTIONS * between, self.context.options.archival.min_commits))
+        wanted = max(0, gathered - _BEFORE_COMPACTION) + waits
+        since = (turn is not None) + sum(1 for i in timeline.completed if i.requested_time > min(new))
+        return "" if since >= wanted else f"{since} of {wanted} instants since the compaction {min(new)}"
 
 
 def options_of(data: CleaningOptions) -> CleaningOptions:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -25,6 +26,7 @@ from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY, with_meta_
 from pyhudi_core.model.schema import to_avro
 from pyhudi_core.runtime.system import SerialExecutor, SystemClock
 from pyhudi_core.storage.memory import MemoryBucket, MemoryStorage
+from pyhudi_core.storage.settled_files import KeyRanges
 
 SCHEMA = pa.schema([("v", pa.int64())])
 
@@ -163,6 +165,18 @@ def test_a_partition_with_one_file_group_is_answered_without_reading_or_moving_a
     assert (found.rows, found.whole, found.has_tags) == (rows, {"p": "f"}, False)
     assert made.opened == []
     assert sorted(asked) == ["new", "p"], "no other partition is listed"
+
+
+def test_few_rows_of_a_partition_open_its_files_once_and_foreign_keys_open_none_again() -> None:
+    made = Watched()
+    slices = _indexed(made, {"p": {"f0": ["a", "c"], "f1": ["m", "n"], "f2": ["x", "z"]}})
+    look_up = FileLookUp(ranges=KeyRanges())
+    index = FilesIndex(slices.__getitem__, lambda: made, 4, look_up, shares=1)
+    for _ in range(3):
+        found, _whole = _tagged(index, _rows(["m", "n", "o"], ["p", "p", "p"]), "p")
+        assert [row[TAGS.names[1]] for row in found] == ["f1", "f1", None]
+    assert len(made.opened) == 5, "all files, and then twice the one whose keys may be the same"
+    assert pickle.loads(pickle.dumps(look_up)).ranges.get("p/f0") is None, "ranges stay in the process"
 
 
 def test_a_task_gets_the_files_of_its_own_partitions_only() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,18 @@ def test_the_metadata_table_is_cleaned_beside_automatic_cleans_of_the_data_table
     for number in range(45):
         table.upsert(rows(number % 5, number % 5 + 1))
     assert len(own(table).filter(Action.CLEAN)) >= 1
+
+
+def test_a_metadata_table_is_cleaned_after_every_second_compaction() -> None:
+    table = hudi.create_table("memory://every-second/t", SCHEMA, "id")
+    cleans: set[str] = set()
+    compactions: set[str] = set()
+    for number in range(60):
+        table.upsert(rows(number % 5, number % 5 + 1))
+        cleans |= {i.requested_time for i in own(table).completed if i.action is Action.CLEAN}
+        compactions |= {i.requested_time for i in own(table).commits if i.action is Action.COMMIT}
+    between = [sum(a < time < b for time in compactions) for a, b in pairwise(sorted(cleans))]
+    assert (len(cleans), set(between)) == (2, {2})
 
 
 @pytest.mark.row("I1", "B9")

@@ -119,6 +119,26 @@ def test_a_link_out_of_the_root_is_refused(storage: LocalStorage, tmp_path: Path
     assert os.listdir(outside) == ["secret"]
 
 
+def test_a_folder_that_becomes_a_link_after_it_was_used_is_refused(storage: LocalStorage, tmp_path: Path) -> None:
+    storage.put("f/g/a", b"x")
+    assert storage.get("f/g/a") == b"x"
+    outside = tmp_path / "outside"
+    (outside / "g").mkdir(parents=True)
+    (outside / "g/a").write_bytes(b"secret")
+    root = Path(storage.location)
+    for link, target in (("f/g", outside / "g"), ("f", outside)):
+        (root / link).rename(tmp_path / f"was-{link.replace('/', '-')}")
+        (root / link).symlink_to(target)
+        with pytest.raises(UnsafePathError):
+            storage.get("f/g/a")
+        with pytest.raises(UnsafePathError):
+            storage.put("f/g/b", b"x")
+        (root / link).unlink()
+        storage.put("f/g/a", b"y")  # the folder is made again
+        assert storage.get("f/g/a") == b"y"
+    assert os.listdir(outside / "g") == ["a"]
+
+
 def test_the_root_itself_may_be_a_link_and_links_inside_work(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")

@@ -132,6 +132,25 @@ def test_instants_are_found_by_time_and_action(storage: Storage) -> None:
     assert content.metadata == b"metadata 4"
 
 
+def test_what_was_found_once_is_found_without_a_call(storage: Storage) -> None:
+    flush(writer_on(storage), row(1), row(2, "clean"))
+    calls: list[str] = []
+
+    class Counting(WrappedStorage):
+        def __getattr__(self, name: str) -> Any:
+            return getattr(storage, name)
+
+        def list_folder(self, folder: str) -> Folder:
+            calls.append(folder)
+            return storage.list_folder(folder)
+
+    history = ArchivedTimeline(Counting(), PATH)  # type: ignore[arg-type]
+    assert [history.find(time(10)) for _ in range(3)] == [instant(1)] * 3
+    assert len(calls) == 1
+    assert [history.find(time(30)) for _ in range(3)] == [None] * 3
+    assert len(calls) == 4, "what is not archived may be archived later"
+
+
 def test_completion_times_are_looked_up_whatever_the_requested_times_are(storage: Storage) -> None:
     writer = writer_on(storage)
     flush(writer, row(1, completed=500), row(2), row(3))
