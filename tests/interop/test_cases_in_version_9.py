@@ -16,6 +16,8 @@ from .judges import META_COLUMNS, JudgeProcess, Judges, assert_same_rows
 from .lake import make
 from .test_hudi_continues_our_tables import KEY, Relay, again, ours
 
+INCREMENTAL = ("non_partitioned", "complex_key", "all_types")
+"""As in version 8: the incremental query of Hudi shows partition columns as they are encoded in the folders."""
 CASES_OF_9 = {case.name: replace(case, version=9) for case in CASES}
 
 
@@ -40,6 +42,8 @@ def test_hudi_reads_each_state_of_a_table_of_version_9_and_continues_it(
     for moment in made.moments[:-1] if name != "evolved_schema" else []:
         for found in (judge.read_as_of(made.path, moment.begin), table.scan(as_of=moment.completion).to_arrow()):
             assert_same_rows(found, moment.rows, by=by)
+        if name not in INCREMENTAL:
+            continue
         changed = table.incremental(after=moment.completion).to_arrow()
         theirs = judge.read_since(made.path, moment.completion)
         assert theirs.num_rows == changed.num_rows
