@@ -10,6 +10,7 @@ They are as stable as the names of ``pyhudi``, know no orchestrator, and are imp
 - ``incremental`` on ``checkpoints``, ``gaps`` and ``backlog``: `changes_since` gives the unread `Changes` of a table to a `Reader`; the commit that
   processes them stores `extra_of`, under the gate `refuse_if_consumed`. ``several_outputs``: the same for several tables of one function.
 - ``past_commits``: the commit that an earlier attempt made (`find_made`), and the newest of a reader (`newest_with_rows`).
+- ``sharing``: steps whose upserts share a commit (`shared_upsert`, `is_shared`), and what one of them has of it (`own_part`).
 - ``table_services``: the table services of a table, and what each would do now.
 - ``timeline_cursor``, ``instant_times``: which instants a sensor has reported, and the moments that instant times mean.
 - ``spark_start``: a Spark session, with an error that says what is missing (`started_spark`).

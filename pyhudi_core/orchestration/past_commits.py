@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyhudi_core.errors import HudiError, TableError
 from pyhudi_core.model.operation import OperationType
+from pyhudi_core.model.shared_commits import extras_of
 from pyhudi_core.orchestration.instant_times import time_of
 
 if TYPE_CHECKING:
@@ -35,6 +36,11 @@ class PastCommit:
     def extra(self) -> Mapping[str, str]:
         """The commit's ``extraMetadata``."""
         return self.metadata.extra
+
+    @property
+    def extras(self) -> list[Mapping[str, str]]:
+        """The same, and that of each writer that shares the commit."""
+        return extras_of(self.metadata)
 
 
 def commits_newest_first(table: HudiTable) -> Iterator[PastCommit]:

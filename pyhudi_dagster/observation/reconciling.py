@@ -166,7 +166,7 @@ class _Reconciliation:
 
     def _is_missing(self, past: past_commits.PastCommit, info: HudiAssetInfo, reported: frozenset[Reported]) -> bool:
         """Say whether an event of the instant is missing, and no run is going to store it."""
-        return not events.is_reported(past, info, reported) and not is_left_to_its_run(self.instance, past.metadata)
+        return not events.is_reported(past, info, reported) and not is_left_to_its_run(self.instance, past.extras)
 
     def _view_misses(
         self, past: past_commits.PastCommit, view: dg.AssetKey | None, reported: frozenset[Reported]

@@ -134,7 +134,7 @@ class TimelineTick:
             if len(self.events) >= self.most:
                 later += [each.instant for each in unreported[place:]]
                 break
-            if is_left_to_its_run(self.instance, past.metadata):
+            if is_left_to_its_run(self.instance, past.extras):
                 later.append(past.instant)
                 continue
             self.events += self._events(table, past, info, known, reported)

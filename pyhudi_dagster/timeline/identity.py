@@ -13,8 +13,6 @@ from datetime import datetime
 
 import dagster as dg
 
-from pyhudi import CommitMetadata
-from pyhudi_core.model.shared_commits import extras_of
 from pyhudi_dagster.dagster_internals import run_facts_of
 
 PREFIX = "dagster."
@@ -120,8 +118,8 @@ def begun(instance: dg.DagsterInstance, attempt: frozenset[str]) -> datetime | N
     return min(times) if times and len(times) == len(records) else None
 
 
-def is_left_to_its_run(instance: dg.DagsterInstance, commit: CommitMetadata) -> bool:
-    """Say whether a run that is not finished made a commit, or brought one of the batches in it: it reports its own commits."""
-    made_by = {extra[RUN_ID] for extra in extras_of(commit) if extra.get(RUN_ID)}
+def is_left_to_its_run(instance: dg.DagsterInstance, extras: Sequence[Mapping[str, str]]) -> bool:
+    """Say whether a run that is not finished made a commit with this extra metadata, or shares it: it reports its own commits."""
+    made_by = {extra[RUN_ID] for extra in extras if extra.get(RUN_ID)}
     runs = (instance.get_run_by_id(run_id) for run_id in made_by)
     return any(run is not None and not run.is_finished for run in runs)

@@ -174,7 +174,7 @@ NOT_CRASHED: dict[tuple[str, str], str] = {
         "of a decision over several tables, which test_transactions_interleaved.py crashes",
     ),
     ("batches/combined.py:_is_led", "head"): "while another writer leads, which test_batches_interleaved.py crashes",
-    ("batches/combined.py:upsert", "delete"): "after Ctrl-C, which tests/unit/batches makes",
+    ("batches/combined.py:upsert_with_others", "delete"): "after Ctrl-C, which tests/unit/batches makes",
     ("lock/audit.py:_read_one", "get"): "reads the record of holdings for people; no operation does",
     ("timeline/lost_files.py:_record", "get"): "of a read whose file is gone, to say whether a clean deleted it",
     (
