@@ -23,7 +23,7 @@ def creator(how: str, number: int) -> Act:
     def act(world: TableWorld) -> object:
         made = True
         try:
-            HOW[how](world.home(), SCHEMA, "id", "day", name="orders")
+            HOW[how](world.home(), SCHEMA, "id", "day", None, None, "orders")
         except TableExistsError:
             made = False
         world.table().insert(orders((number, "a", float(number))))
