@@ -61,7 +61,7 @@ _COMMANDS = {
     "rollback": ("rollback", "Roll a pending write back, or undo the newest commit."),
     "savepoint": ("savepoint", "List, create or delete savepoints."),
     "services": ("services", "List the table services and what each would do now, or why nothing."),
-    "sql": ("sql", "Carry out a statement of Spark SQL with Hudi: a query, a change, CALL."),
+    "sql": ("sql", "Carry out a statement of Spark SQL with Hudi: a query, a change, CALL; also: query."),
     "sweep": ("service_commands", "Delete files that no commit, no plan and no running writer names."),
     "tables": ("tables", "List the tables of a lake: a folder, or a database of a catalog."),
     "timeline": ("timeline", "Show the active timeline."),

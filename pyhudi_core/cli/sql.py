@@ -48,7 +48,7 @@ def sql_(
     as_json: bool,
     options: dict[str, str],
 ) -> None:
-    """Carry out a STATEMENT of Spark SQL with Hudi. The table at LOCATION has its own name in it; CREATE TABLE makes one there.
+    """Carry out a STATEMENT of Spark SQL with Hudi. The table at LOCATION has its own name in it; CREATE TABLE makes one there (also: query).
 
     SELECT, INSERT, UPDATE, DELETE, MERGE INTO, CREATE TABLE, ALTER TABLE, DROP TABLE, TRUNCATE, SHOW, DESCRIBE, CREATE INDEX, CALL: see
     `pyhudi help sql`.

@@ -90,6 +90,14 @@ def test_the_state_of_a_table_is_shown_under_both_names(location: str) -> None:
     assert "status" not in main.list_commands(click.Context(main))
 
 
+def test_a_statement_is_carried_out_under_both_names(location: str) -> None:
+    make(location).upsert(orders((1, "a", 1.0)))
+    text = f"SELECT count(*) AS n FROM hudi.`{location}`"
+    assert told("query", location, text) == told("sql", location, text) == [{"n": 1}]
+    assert "also: query" in run("sql", "--help").output
+    assert "query" not in main.list_commands(click.Context(main))
+
+
 def test_a_lock_of_a_server_is_not_asked(location: str) -> None:
     from pyhudi_core.doctor.locks import lock_state
 
