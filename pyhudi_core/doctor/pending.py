@@ -33,6 +33,7 @@ _RESTORE_OF_HUDI = (
     " minutes, then {ends}."
 )
 _WRITE = "It has no heartbeat, so its writer may be alive or dead. Roll it back with table.rollback('{time}') if the writer has ended."
+_GOES_ON = "No action is needed: the next commit executes it."
 _SERVICES = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.CLEAN, Action.INDEXING})
 
 
@@ -124,7 +125,15 @@ def _examine_instant(exam: Examination, context: TableContext, instant: Instant,
     else:
         exam.living.add(time)
         what, advice = _without_heartbeat(exam, context, instant)
-        exam.add(FindingKind.PENDING_FOREIGN, what, path, time, what_to_do=advice)
+        goes_on = _goes_on(context, instant) and _gave_up(exam, context, time)
+        exam.add(
+            FindingKind.PENDING_FOREIGN,
+            what,
+            path,
+            time,
+            severity=Severity.REPAIRABLE if goes_on else None,
+            what_to_do=_GOES_ON if goes_on else advice,
+        )
 
 
 def _without_heartbeat(exam: Examination, context: TableContext, instant: Instant) -> tuple[str, str]:
@@ -142,6 +151,11 @@ def _without_heartbeat(exam: Examination, context: TableContext, instant: Instan
     if _rolled_back_by_others(exam, context, instant):
         return what, f"A rollback of it is pending: {what_ends(Instant(time, Action.ROLLBACK, State.REQUESTED))}."
     return what, _of_restore_or_savepoint(instant) or _WRITE.format(time=time)
+
+
+def _goes_on(context: TableContext, instant: Instant) -> bool:
+    """Say whether the next commit executes the plan (`services.cleaning.cleaning`)."""
+    return instant.action is Action.CLEAN and context.options.cleaning.by_commits
 
 
 def _gave_up(exam: Examination, context: TableContext, time: str) -> bool:
@@ -168,7 +182,9 @@ def _of_restore_or_savepoint(instant: Instant) -> str:
 
 def _dead(exam: Examination, context: TableContext, instant: Instant, path: str) -> None:
     what = f"The {instant.action} is {instant.state}, and its writer is dead"
-    if instant.action not in _REPAIRED:
+    if _goes_on(context, instant):
+        exam.add(FindingKind.PENDING_DEAD, what, path, instant.requested_time, what_to_do=_GOES_ON)
+    elif instant.action not in _REPAIRED:
         advice = _of_service(instant) if instant.action in _SERVICES else _of_restore_or_savepoint(instant)
         advice = advice or f"Run the {instant.action} again with the program that began it, or roll it back there."
         exam.add(

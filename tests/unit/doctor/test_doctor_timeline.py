@@ -8,14 +8,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from support.cleanings import filled, keeping
 from support.doctor import examine, kinds
 from support.golden import unpack
-from support.homes import StandingClock, runtime_with
+from support.homes import StandingClock, context_of, runtime_with
 from support.tables import make, orders
 
 import pyhudi_core as hudi
 from pyhudi_core.doctor import Area, CheckOptions, FindingKind, Limits, Severity
+from pyhudi_core.errors import CommitAbortedError
 from pyhudi_core.formats.avro.container import encode_record
+from pyhudi_core.transaction import plan_executors
 
 SYNC = bytes(16)
 
@@ -196,11 +199,33 @@ def test_a_writer_whose_heartbeat_expired_is_dead_and_repaired(location: str) ->
     assert examine(location).ok
 
 
+@pytest.mark.parametrize("died", [False, True], ids=["given up", "dead"])
+def test_a_clean_that_did_not_end_is_repairable_because_the_next_commit_executes_it(location: str, died: bool) -> None:
+    table = keeping(filled(location))
+    if died:
+        plan = table.cleaning.schedule()
+        assert plan is not None
+        plan_executors.begin_execution(context_of(table), plan)
+        os.utime(Path(location, ".hoodie/.heartbeat", plan.requested_time), (1, 1))
+    else:
+        with pytest.raises(CommitAbortedError, match="gate"):
+            table.cleaning.run(gate=lambda: False)
+    report = examine(location)
+    assert kinds(report) == ["pending_dead" if died else "pending_foreign"]
+    assert report.repairable, report
+    assert report.findings[0].what_to_do == "No action is needed: the next commit executes it."
+    off = examine(location, **{"hoodie.clean.automatic": "false"})
+    assert [found.severity for found in off.findings] == [Severity.WARNING]
+    assert "pyhudi clean" in off.findings[0].what_to_do
+    hudi.open_table(location).upsert(orders((1, "a", 9.0, 9)))
+    assert examine(location).ok
+
+
 def test_a_dead_service_is_a_warning_because_no_write_carries_it_on(location: str) -> None:
     folder = _timeline(location)
     time = _now(seconds=-9)
-    (folder / f"{time}.clean.requested").touch()
-    (folder / f"{time}.clean.inflight").touch()
+    (folder / f"{time}.compaction.requested").touch()
+    (folder / f"{time}.compaction.inflight").touch()
     beat = Path(location, ".hoodie/.heartbeat", time)
     beat.parent.mkdir(exist_ok=True)
     beat.touch()
