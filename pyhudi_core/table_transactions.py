@@ -331,9 +331,9 @@ def checked(tables: Sequence[HudiTable], *, written: bool = False) -> Sequence[H
         )
     for table in tables if written else ():
         table.config.refuse_writing(table.location)
-    storages = [table._opened.storage for table in tables]
-    real = [storage.real_location for storage in storages]  # a link may lead to the same table
-    _refuse_other_stores(storages)
+    # A handle that opens tables beside it in its own way needs no options for it.
+    _refuse_other_stores([table._opened.storage for table in tables if table._opened.beside is None])
+    real = [table._opened.storage.real_location for table in tables]  # a link may lead to the same table
     refuse_apart([table.location for table in tables], [table.config.timeline_timezone for table in tables], real)
     return tables
 

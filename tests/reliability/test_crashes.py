@@ -279,6 +279,10 @@ NOT_CRASHED: dict[tuple[str, str], str] = {
         "put",
     ): "only for a process that slept, and announced itself while its reservation was swept",
     (
+        "transaction/rollback.py:undo_write",
+        "list",
+    ): "only of a write that another program's upgrade or downgrade refuses; test_versions_8_and_9 tries it",
+    (
         "conflicts/concurrent.py:pending_operation",
         "get",
     ): "asked by table services that yield to writers, and by explanations",
