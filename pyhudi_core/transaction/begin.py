@@ -335,6 +335,8 @@ def _epoch_ms_and_next(context: TableContext, highest: str) -> tuple[int | None,
 
 def _is_ours(context: TableContext, instant: Instant) -> bool:
     """Say whether this package writes the instant, as far as it can put data on the timeline."""
+    if instant.action is Action.CLEAN:
+        return True  # it puts no data there, and a plan of ours has no heartbeat while it waits for the next commit
     if instant.is_completed:
         return instant.action not in DATA_ACTIONS or TOKEN_KEY in context.folder.read_commit(instant).extra
     if heartbeat.is_ours(context, instant):

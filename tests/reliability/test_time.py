@@ -121,6 +121,19 @@ def test_a_write_of_ours_that_ends_while_it_is_looked_at_is_not_taken_for_a_fore
     assert_in_order(table)
 
 
+def test_a_planned_clean_is_no_writer_that_trusts_its_clock(location: str) -> None:
+    """Commits plan cleans by default, and the plan waits on the timeline without a heartbeat until the next commit."""
+    ahead = StandingClock()
+    table = make_at(home_at(location, runtime_with(clock=ahead)))
+    for price in range(14):
+        table.upsert(orders((1, "a", float(price))))
+    assert table.cleaning.schedule() is not None
+    context = table._opened.context()
+    assert not begin.has_others(context, context.folder.load(), frozenset())
+    table_at(location, StandingClock(ahead.time_ms - HOUR_MS)).upsert(orders((2, "b", 2.0)))
+    assert rows(table, "id") == [(1,), (2,)]
+
+
 def test_a_pending_foreign_write_far_ahead_is_refused_too(location: str) -> None:
     clock = StandingClock()
     table = make_at(home_at(location, runtime_with(clock=clock)))
