@@ -1,4 +1,7 @@
-"""MERGE INTO of Hudi 1.2.0 on Spark and `hudi.sql` here: the same statements over the same rows leave the same tables."""
+"""MERGE INTO of Hudi 1.2.0 on Spark and `hudi.sql` here: the same statements over the same rows leave the same tables.
+
+The conditions of two clauses exclude each other: Hudi updates a row that an earlier clause deletes (docs/spec-deviations.md).
+"""
 
 from __future__ import annotations
 
@@ -35,13 +38,18 @@ STATEMENTS = {
     + "WHEN NOT MATCHED THEN INSERT (id, day, v, s, ts) VALUES (s.id, s.day, s.v * 2, upper(s.s), s.ts)",
     "all clauses": ON
     + "WHEN MATCHED AND s.v < 0 THEN DELETE WHEN MATCHED AND s.s = 'n' THEN UPDATE SET s = 'null', ts = s.ts "
-    "WHEN MATCHED THEN UPDATE SET v = s.v, ts = s.ts WHEN NOT MATCHED THEN INSERT *",
+    "WHEN MATCHED AND s.v >= 0 THEN UPDATE SET v = s.v, ts = s.ts WHEN NOT MATCHED THEN INSERT *",
     "source is a query": "MERGE INTO {t} AS t USING (SELECT id, day, v + 1 AS v, s, ts FROM s WHERE id <> 5) AS q ON t.id = q.id "
     "WHEN MATCHED THEN UPDATE SET v = q.v, ts = q.ts WHEN NOT MATCHED THEN INSERT *",
     "key and partition": "MERGE INTO {t} AS t USING s ON t.id = s.id AND t.day = s.day WHEN MATCHED THEN UPDATE SET *",
     "not matched by source": ON + "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED BY SOURCE THEN DELETE",
 }
-HUDI_REFUSES = {"not matched by source"}
+HUDI_REFUSES = {
+    ("not matched by source", "cow"),
+    ("not matched by source", "mor"),
+    ("update of columns", "mor"),  # values of the table on the right-hand side
+    ("all clauses", "mor"),  # clauses that set different columns end with a ClassCastException
+}
 """Statements that only this package accepts."""
 _names = count()
 
@@ -93,7 +101,7 @@ def test_a_merge_into_leaves_the_table_that_hudi_leaves(
     statement = STATEMENTS[name].format(t="t")
     hudi.sql(statement, {"t": mine, "s": table_of(NEW)})
     text = STATEMENTS[name].format(t=theirs)
-    if name in HUDI_REFUSES:
+    if (name, kind) in HUDI_REFUSES:
         with pytest.raises(JudgeError):
             newest.sql(text)
         return
