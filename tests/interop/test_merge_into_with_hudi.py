@@ -45,12 +45,12 @@ STATEMENTS = {
     "not matched by source": ON + "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED BY SOURCE THEN DELETE",
 }
 HUDI_REFUSES = {
-    ("not matched by source", "cow"),
-    ("not matched by source", "mor"),
     ("update of columns", "mor"),  # values of the table on the right-hand side
     ("all clauses", "mor"),  # clauses that set different columns end with a ClassCastException
 }
 """Statements that only this package accepts."""
+HUDI_PASSES_OVER = {"not matched by source"}
+"""Statements of which Hudi leaves a clause out without a word."""
 _names = count()
 
 
@@ -106,5 +106,5 @@ def test_a_merge_into_leaves_the_table_that_hudi_leaves(
             newest.sql(text)
         return
     newest.sql(text)
-    assert found(mine) == found(hudi.open_table(str(path)))
+    assert (found(mine) == found(hudi.open_table(str(path)))) == (name not in HUDI_PASSES_OVER)
     assert not mine.check().findings
