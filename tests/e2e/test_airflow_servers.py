@@ -85,7 +85,7 @@ with DAG("marked", schedule=None):
     @task.hudi(table="marked", operation="insert", record_key="id")
     def load(number):
         yield pa.table({"id": [number]})  # these rows are written, and nothing is committed yet
-        begun = Path(HudiHook().location(f".begun-{number}"))
+        begun = Path(HudiHook().location(f"begun-{number}"))
         while number == 2 and not begun.exists():
             begun.with_name(begun.name + ".waits").touch()
             time.sleep(0.5)
@@ -220,13 +220,13 @@ def test_an_instance_that_is_marked_failed_publishes_nothing_and_runs_again_when
 ) -> None:
     """A person does both in the UI, which calls the same addresses."""
     airflow.command("dags", "trigger", "marked")
-    airflow.wait((airflow.lake / ".begun-2.waits").exists, "the second instance writes")
+    airflow.wait((airflow.lake / "begun-2.waits").exists, "the second instance writes")
     airflow.wait(lambda: states_of(airflow, "marked")["load[0]"][0] == "success", "the first instance ends")
     ((run_id,),) = airflow.rows("select run_id from dag_run where dag_id = 'marked'")
     one = {"new_state": "failed", "include_upstream": False, "include_downstream": False}
     airflow.call("PATCH", f"dags/marked/dagRuns/{run_id}/taskInstances/load/1", one)
     airflow.wait(lambda: ended(airflow, "marked"), "the run ends")
-    (airflow.lake / ".begun-2").touch()  # if its process lived on, it would write and commit now
+    (airflow.lake / "begun-2").touch()  # if its process lived on, it would write and commit now
     time.sleep(10)
     table = hudi.open_table(f"{airflow.lake}/marked")
     assert sorted(table.scan(columns=["id"]).to_arrow()["id"].to_pylist()) == [1, 11]
