@@ -25,7 +25,11 @@ from pyhudi_core.transaction.plan_executors import give_up
 
 NAMES = ("compaction", "log_compaction", "clustering", "cleaning", "indexing", "restore")
 ENDS = ("given up", "of Hudi", "dead")
-OPTIONS = {"hoodie__clean__commits__retained": 1, "hoodie__log__compaction__blocks__threshold": 2}
+OPTIONS = {
+    "hoodie__clean__commits__retained": 1,
+    "hoodie__clean__automatic": False,  # else the next commit goes on with a clean
+    "hoodie__log__compaction__blocks__threshold": 2,
+}
 
 
 def planned(location: str, name: str) -> tuple[hudi.HudiTable, Instant]:
