@@ -125,15 +125,8 @@ def _examine_instant(exam: Examination, context: TableContext, instant: Instant,
     else:
         exam.living.add(time)
         what, advice = _without_heartbeat(exam, context, instant)
-        goes_on = _goes_on(context, instant) and _gave_up(exam, context, time)
-        exam.add(
-            FindingKind.PENDING_FOREIGN,
-            what,
-            path,
-            time,
-            severity=Severity.REPAIRABLE if goes_on else None,
-            what_to_do=_GOES_ON if goes_on else advice,
-        )
+        severity = Severity.REPAIRABLE if advice == _GOES_ON else None
+        exam.add(FindingKind.PENDING_FOREIGN, what, path, time, severity=severity, what_to_do=advice)
 
 
 def _without_heartbeat(exam: Examination, context: TableContext, instant: Instant) -> tuple[str, str]:
@@ -141,7 +134,8 @@ def _without_heartbeat(exam: Examination, context: TableContext, instant: Instan
     time, action = instant.requested_time, instant.action
     what = f"The {action} is {instant.state} and has no heartbeat"
     if action in _SERVICES and _gave_up(exam, context, time):
-        return f"The {action} is {instant.state}, and its process has given it up", _of_service(instant)
+        advice = _GOES_ON if _goes_on(context, instant) else _of_service(instant)
+        return f"The {action} is {instant.state}, and its process has given it up", advice
     if action in _SERVICES:
         return what, f"If the program that began it has ended, wait some minutes, then {what_ends(instant)}."
     if action is Action.RESTORE and instant.state is State.INFLIGHT and not _gave_up(exam, context, time):
