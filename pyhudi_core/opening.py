@@ -385,6 +385,7 @@ def checked_config(
         },
     )
     _refuse_unfit_merger(config, logical)
+    chosen_columns.refuse_mark(logical, config, given.delete_field or "", given.delete_marker or "")
     if rules.refusing:
         options = WriteOptions.parse(opened.options, config=config)
         case = refusals.Case(

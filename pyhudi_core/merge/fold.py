@@ -223,7 +223,7 @@ class _DataColumns:
         """As `PairMerger.merge`."""
         made = self.merger.merge(older.select(self.names), newer.select(self.names))
         columns = [(made.rows if name in self.names else newer).column(name) for name in newer.column_names]
-        return MergedPairs(pa.table(columns, schema=newer.schema), made.gone)
+        return MergedPairs(pa.table(columns, schema=newer.schema), made.gone, made.completed)
 
 
 def one_row_a_key(

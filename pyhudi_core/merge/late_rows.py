@@ -16,7 +16,7 @@ from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.merge.fold import Folded, fold
 from pyhudi_core.merge.key_parts import KeyPart, LogsTooLargeError
 from pyhudi_core.merge.law import Mask, Versions, mask
-from pyhudi_core.merge.log_scan import LogColumns, LogScan
+from pyhudi_core.merge.log_scan import LogScan
 from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.model.meta_fields import RECORD_KEY
 from pyhudi_core.storage.base import Storage
@@ -35,7 +35,7 @@ def older_than_deletes(storage: Storage, piece: FileSlice, merging: Merging, row
     """
     columns = merging.columns(pa.schema([schema.field(RECORD_KEY)]), schema)
     scan = LogScan(storage, piece.logs, piece.requested_times.__contains__)
-    found = LogColumns(columns, merging.ordering, merging.keys_of, merging.names_at)
+    found = merging.log_columns(columns)
     late = np.zeros(len(rows), bool)
 
     def look(part: KeyPart) -> None:

@@ -36,10 +36,17 @@ _SIGN_BIT = 0x80
 
 @dataclass(frozen=True, slots=True)
 class MergedPairs:
-    """One row for each pair, and which pairs together are a delete."""
+    """One row for each pair.
+
+    Attributes:
+        rows: the rows.
+        gone: which pairs together are a delete.
+        completed: which rows are older versions that took a value of the newer one; None if no row is.
+    """
 
     rows: pa.Table
     gone: Mask
+    completed: Mask | None = None
 
 
 class PairMerger(Protocol):

@@ -62,10 +62,9 @@ class Merging:
         """Whether a merger makes the rows."""
         return self.config.merge_mode is MergeMode.CUSTOM or self.merger is not None
 
-    @property
-    def marked(self) -> tuple[str, str]:
-        """The column and the word of rows that are deletes."""
-        return self.config.merge_rules.delete_column, self.config.merge_rules.delete_word
+    def log_columns(self, columns: pa.Schema) -> LogColumns:
+        """Return how these columns are read from logs."""
+        return LogColumns(columns, self.ordering, self.keys_of, self.names_at, self.config.merge_rules.mark)
 
     @property
     def ordering(self) -> tuple[str, ...]:
@@ -105,7 +104,13 @@ class Merging:
             )
         if self.is_custom:
             return schema
-        names = {*wanted.names, *key_columns(self.config), *self.ordering, IS_DELETED, self.marked[0]}
+        names = {
+            *wanted.names,
+            *key_columns(self.config),
+            *self.ordering,
+            IS_DELETED,
+            self.config.merge_rules.delete_column,
+        }
         return pa.schema([item for item in schema if item.name in names])
 
 
@@ -154,7 +159,7 @@ def slice_rows(storage: Storage, piece: FileSlice, merging: Merging, wanted: pa.
     columns = merging.columns(wanted, schema)
     law = merging.law()
     scan = LogScan(storage, piece.logs, piece.requested_times.__contains__, merging.executor)
-    found = LogColumns(columns, merging.ordering, merging.keys_of, merging.names_at, merging.marked)
+    found = merging.log_columns(columns)
 
     def read(part: KeyPart) -> Iterator[tuple[KeyPart, PartRows]]:
         parts, entries = 0, None

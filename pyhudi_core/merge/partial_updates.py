@@ -17,10 +17,12 @@ from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from pyhudi_core.merge.law import Mask, MergedPairs, MergeLaw, Versions, by_ordering
+from pyhudi_core.merge.law import Mask, MergedPairs, MergeLaw, Versions, by_ordering, mask
 from pyhudi_core.merge.payloads import available, choose, filled, none_of
 from pyhudi_core.model.merge_mode import FILL_UNAVAILABLE
+from pyhudi_core.model.meta_fields import META_FIELDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +46,32 @@ class PartialUpdates:
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
         """Return the winners, filled with values of the losers."""
+        late = none_of(newer)
         if self.ordering:
             late = ~by_ordering(Versions.of_stored(newer, self.ordering), Versions.of_stored(older, self.ordering))
             older, newer = choose(older, newer, late), choose(newer, older, late)
+        made = self._filled(newer, older)
+        return MergedPairs(made, none_of(newer), late & _differ(newer, made) if late.any() else None)
+
+    def _filled(self, upper: pa.Table, lower: pa.Table) -> pa.Table:
         if self.mode != FILL_UNAVAILABLE:
-            return MergedPairs(filled(newer, older), none_of(newer))
-        columns = [available(newer.column(name), older.column(name), self.unavailable) for name in newer.column_names]
-        return MergedPairs(pa.table(columns, schema=newer.schema), none_of(newer))
+            return filled(upper, lower)
+        names = upper.column_names
+        columns = [available(upper.column(name), lower.column(name), self.unavailable) for name in names]
+        return pa.table(columns, schema=upper.schema)
+
+
+def _differ(before: pa.Table, after: pa.Table) -> Mask:
+    """Say which rows have another value after they were filled, meta columns apart. Of nested values only nulls are filled."""
+    found = none_of(before)
+    for name in before.column_names:
+        if name in META_FIELDS:
+            continue
+        one, other = before.column(name), after.column(name)
+        found |= mask(pc.is_null(one)) != mask(pc.is_null(other))
+        if pa.types.is_string(one.type) or pa.types.is_binary(one.type):
+            found |= mask(pc.fill_null(pc.not_equal(one, other), False))
+    return found
 
 
 @dataclass(frozen=True, slots=True)

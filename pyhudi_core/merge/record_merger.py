@@ -23,7 +23,6 @@ from pyhudi_core.merge.merger_contract import LAWS, Evidence, RecordMerger, chec
 from pyhudi_core.merge.partial_updates import PartialUpdateLaw, PartialUpdates
 from pyhudi_core.merge.payloads import PAYLOADS, PartialUpdatePayload, choose, none_of, unfit_kind
 from pyhudi_core.merge.precombine import precombine_law
-from pyhudi_core.model.merge_mode import FILL_UNAVAILABLE, PARTIAL_MODE
 from pyhudi_core.model.meta_fields import META_FIELDS
 from pyhudi_core.model.properties import MergeMode, TableConfig, TableType
 from pyhudi_core.naming import set_module
@@ -206,11 +205,7 @@ def why_unfit(config: TableConfig, schema: pa.Schema, *, new: bool = False) -> s
 
 def unwritten_merging(config: TableConfig) -> str:
     """Return what of a table's merger this release does not write; empty if it writes it, or if the merger is not known here."""
-    rules, merger = config.merge_rules, find_merger(config)
-    if rules.partial_update == FILL_UNAVAILABLE:
-        return f"a mode of partial updates ({PARTIAL_MODE}={rules.partial_update})"
-    if rules.delete_column:
-        return f"a column that marks deletes ({rules.delete_column}={rules.delete_word})"
+    merger = find_merger(config)
     if merger is None or config.table_type is not TableType.MERGE_ON_READ:
         return ""
     if merger.can_delete:

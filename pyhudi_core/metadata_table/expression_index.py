@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from pyhudi_core.file_groups.skeletons import open_base
 from pyhudi_core.file_groups.slice import LogFile
-from pyhudi_core.merge.log_scan import LogColumns, LogScan
+from pyhudi_core.merge.log_scan import LogScan
 from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.column_statistics import (
@@ -229,7 +229,7 @@ class ExpressionIndex:
         merging, schema = self.merging, with_meta_fields(self.table_schema)
         columns = merging.columns(pa.schema([schema.field(self.column)]), schema)
         scan = LogScan(storage, (log,), log.writers.__contains__)
-        entries = scan.entries(LogColumns(columns, merging.ordering, merging.keys_of, merging.names_at))
+        entries = scan.entries(merging.log_columns(columns))
         if entries is not None:
             yield from entries.rows.column(self.column).filter(pa.array(~entries.deleted)).chunks
 

@@ -1,4 +1,4 @@
-"""The columns that a new table names as key, partition and ordering: they exist, and their values fit."""
+"""The columns that a new table names as key, partition and ordering, and as the mark of deletes: they exist, and their values fit."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import pyarrow as pa
 
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.key_text import text_problem
+from pyhudi_core.model.properties import TableConfig
 
 _KEY_NAME = re.compile(r"(^|_)(id|key|code|uuid|number|num|no|nr)$|[a-z](Id|ID|Key|Code)$", re.IGNORECASE)
+_FIELD, _MARKER = "hoodie.payload.delete.field", "hoodie.payload.delete.marker"
 
 
 def refuse_absent(schema: pa.Schema, arguments: Mapping[str, tuple[str, ...]]) -> None:
@@ -54,3 +56,28 @@ def refuse_types(schema: pa.Schema, keys: Iterable[str], partitions: Iterable[st
                 f"{argument} names {name!r} of type {schema.field(name).type}: {problem}",
                 hint="Choose another column, or give it another type.",
             )
+
+
+def refuse_mark(schema: pa.Schema, config: TableConfig, column: str, word: str) -> None:
+    """Raise `InvalidOptionError` for a mark of deletes, a text of a column, that a new table could not keep, or that no row could have."""
+    if not column and not word:
+        return
+    nothing = "Nothing was created."
+    if not column or not word:
+        missing = _MARKER if column else _FIELD
+        raise InvalidOptionError(
+            f"Deletes are marked by a column and a text, and {missing} is not given",
+            hint=f"Give both {_FIELD} and {_MARKER}, or neither of them. {nothing}",
+        )
+    if config.merge_rules.mark != (column, word):
+        raise InvalidOptionError(
+            f"The table would not keep {_FIELD}={column} and {_MARKER}={word}",
+            hint="Create it with version=9, and without a payload class that has a mark of its own. In version 8 the column _hoodie_is_deleted "
+            f"marks deletes. {nothing}",
+        )
+    if column not in schema.names or pa.types.is_nested(schema.field(column).type):
+        says = f"is {schema.field(column).type}" if column in schema.names else "is not there"
+        raise InvalidOptionError(
+            f"The column {column} of {_FIELD} {says}",
+            hint=f"Name a column of the table whose values have a text. {nothing}",
+        )

@@ -7,7 +7,7 @@ Versions up to 6 store a payload class alone.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from pyhudi_core.model.printing import printable
@@ -71,27 +71,62 @@ class MergeRules:
     delete_column: str = ""
     delete_word: str = ""
 
+    @property
+    def mark(self) -> tuple[str, str]:
+        """The column that marks deletes, and its text; two empty texts if there is none."""
+        return self.delete_column, self.delete_word
+
 
 PARTIAL_MODE = "hoodie.table.partial.update.mode"
 IGNORE_DEFAULTS, FILL_UNAVAILABLE = "IGNORE_DEFAULTS", "FILL_UNAVAILABLE"
 _PROPERTY = "hoodie.record.merge.property."
-_DELETE_COLUMN = f"{_PROPERTY}hoodie.payload.delete.field"
-_DELETE_WORD = f"{_PROPERTY}hoodie.payload.delete.marker"
+DELETE_COLUMN = f"{_PROPERTY}hoodie.payload.delete.field"
+DELETE_WORD = f"{_PROPERTY}hoodie.payload.delete.marker"
 _UNAVAILABLE = f"{_PROPERTY}hoodie.write.partial.update.unavailable.value"
 _DEFAULT_UNAVAILABLE = "__debezium_unavailable_value"
 _OLDER_PAYLOADS = {mode.payload_class: mode for mode in MergeMode if mode.payload_class}
 _EVENT_TIME = "org.apache.hudi.common.model.EventTimeAvroPayload"
 
 
+@dataclass(frozen=True, slots=True)
+class Migrated:
+    """What version 9 says in place of a payload class.
+
+    Attributes:
+        mode: the merge mode.
+        partial: the mode of partial updates; empty if there is none.
+        properties: further properties, for deletes and for values that are not repeated.
+        ordering: the ordering columns that the class demands; empty if it takes those of the table.
+    """
+
+    mode: MergeMode
+    partial: str = ""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    ordering: tuple[str, ...] = ()
+
+
 _MODEL = "org.apache.hudi.common.model"
+_BY_DEBEZIUM = {DELETE_COLUMN: "_change_operation_type", DELETE_WORD: "d"}
 MIGRATED = {
-    f"{_MODEL}.OverwriteWithLatestAvroPayload": (MergeMode.COMMIT_TIME_ORDERING, ""),
-    f"{_MODEL}.DefaultHoodieRecordPayload": (MergeMode.EVENT_TIME_ORDERING, ""),
-    _EVENT_TIME: (MergeMode.EVENT_TIME_ORDERING, ""),
-    f"{_MODEL}.OverwriteNonDefaultsWithLatestAvroPayload": (MergeMode.COMMIT_TIME_ORDERING, IGNORE_DEFAULTS),
-    f"{_MODEL}.PartialUpdateAvroPayload": (MergeMode.EVENT_TIME_ORDERING, IGNORE_DEFAULTS),
+    f"{_MODEL}.OverwriteWithLatestAvroPayload": Migrated(MergeMode.COMMIT_TIME_ORDERING),
+    f"{_MODEL}.DefaultHoodieRecordPayload": Migrated(MergeMode.EVENT_TIME_ORDERING),
+    _EVENT_TIME: Migrated(MergeMode.EVENT_TIME_ORDERING),
+    f"{_MODEL}.OverwriteNonDefaultsWithLatestAvroPayload": Migrated(MergeMode.COMMIT_TIME_ORDERING, IGNORE_DEFAULTS),
+    f"{_MODEL}.PartialUpdateAvroPayload": Migrated(MergeMode.EVENT_TIME_ORDERING, IGNORE_DEFAULTS),
+    f"{_MODEL}.AWSDmsAvroPayload": Migrated(
+        MergeMode.COMMIT_TIME_ORDERING, properties={DELETE_COLUMN: "Op", DELETE_WORD: "D"}
+    ),
+    f"{_MODEL}.debezium.PostgresDebeziumAvroPayload": Migrated(
+        MergeMode.EVENT_TIME_ORDERING,
+        FILL_UNAVAILABLE,
+        {**_BY_DEBEZIUM, _UNAVAILABLE: _DEFAULT_UNAVAILABLE},
+        ("_event_lsn",),
+    ),
+    f"{_MODEL}.debezium.MySqlDebeziumAvroPayload": Migrated(
+        MergeMode.EVENT_TIME_ORDERING, properties=_BY_DEBEZIUM, ordering=("_event_bin_file", "_event_pos")
+    ),
 }
-"""What version 9 says in place of a payload class: a mode, and a mode of partial updates. Classes that also mark deletes are not among them."""
+"""By payload class (RFC-97; versions 2.2)."""
 
 
 def first(props: Mapping[str, str], keys: Iterable[str], default: str) -> str:
@@ -122,7 +157,7 @@ def rules_of(props: Mapping[str, str]) -> MergeRules:
     if version == _LAWS_OF_MODES:
         return MergeRules()
     partial = props.get(PARTIAL_MODE, "").strip().upper().replace("NONE", "")
-    column, word = (props.get(key, "").strip() for key in (_DELETE_COLUMN, _DELETE_WORD))
+    column, word = (props.get(key, "").strip() for key in (DELETE_COLUMN, DELETE_WORD))
     unavailable = first(props, (_UNAVAILABLE,), _DEFAULT_UNAVAILABLE)
     marked = (column, word) if column and word else ("", "")
     return MergeRules(False, partial, unavailable if partial == FILL_UNAVAILABLE else "", *marked)

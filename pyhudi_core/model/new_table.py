@@ -89,7 +89,7 @@ def new_table_config(
         _check_generated(ordering, extra or {})
     given = dict(extra or {})
     if version > _LAST_WITH_PAYLOADS:
-        merge_mode, given = _migrated(merge_mode, given, version)
+        merge_mode, given = _migrated(merge_mode, given, version, ordering)
     mode = _mode(merge_mode, ordering)
     properties = {
         NAME: name,
@@ -119,10 +119,13 @@ def _mode(wanted: MergeMode | None, ordering: Sequence[str]) -> MergeMode:
     return mode
 
 
-def _migrated(mode: MergeMode | None, extra: dict[str, str], version: int) -> tuple[MergeMode | None, dict[str, str]]:
+def _migrated(
+    mode: MergeMode | None, extra: dict[str, str], version: int, ordering: Sequence[str]
+) -> tuple[MergeMode | None, dict[str, str]]:
     """Return the merge mode and the properties that say in version 9 what a payload class says in version 8 (RFC-97).
 
-    Raises `UnsupportedTableError` for a class that has no such mode here, and for a merger of the user's own.
+    Raises `UnsupportedTableError` for a class that has no such mode here, and for a merger of the user's own; `InvalidOptionError` if the class
+    demands other ordering columns.
     """
     payload, strategy = extra.pop(_PAYLOAD, ""), extra.pop(_STRATEGY, "")
     if not payload and (mode is not MergeMode.CUSTOM):
@@ -132,8 +135,14 @@ def _migrated(mode: MergeMode | None, extra: dict[str, str], version: int) -> tu
             f"A new table of version {version} whose rows are merged by {payload or strategy or 'a merger'} is not made by this release",
             hint="Create it with version 8, or with event-time or commit-time ordering. Nothing was created.",
         )
-    mode, partial = MIGRATED[payload]
-    return mode, {**extra, _LEGACY: payload, **({PARTIAL_MODE: partial} if partial else {})}
+    said = MIGRATED[payload]
+    if said.ordering and tuple(ordering) != said.ordering:
+        raise InvalidOptionError(
+            f"The payload class {payload} orders rows by {', '.join(said.ordering)} in version {version}",
+            hint=f"Give ordering={list(said.ordering)!r}. Nothing was created.",
+        )
+    partial = {PARTIAL_MODE: said.partial} if said.partial else {}
+    return said.mode, {**extra, _LEGACY: payload, **partial, **said.properties}
 
 
 def _of_version(version: int, mode: MergeMode, ordering: Sequence[str]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -41,7 +41,7 @@ from pyhudi_core.model.merge_mode import (
     merging_of,
     rules_of,
 )
-from pyhudi_core.model.meta_fields import RECORD_KEY
+from pyhudi_core.model.meta_fields import IS_DELETED, RECORD_KEY
 from pyhudi_core.model.printing import printable
 from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.model.table_rules import COMMENT, PREFIX, TableRules
@@ -263,6 +263,10 @@ class TableConfig:
     def merges_values(self) -> bool:
         """Whether a row may be made of the values of two versions: by a merger, or by a mode of partial updates."""
         return self.merge_mode is MergeMode.CUSTOM or bool(self.merge_rules.partial_update)
+
+    def says_deletes(self, columns: Collection[str]) -> bool:
+        """Say whether one of these columns says which rows are deletes."""
+        return IS_DELETED in columns or self.merge_rules.delete_column in columns
 
     @property
     def several_formats(self) -> bool:

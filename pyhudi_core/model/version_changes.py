@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyhudi_core.model.merge_mode import MIGRATED, MODE, OLDER_LAW, PARTIAL_MODE, MergeMode
+from pyhudi_core.model.merge_mode import MIGRATED, MODE, OLDER_LAW, PARTIAL_MODE, MergeMode, Migrated
 from pyhudi_core.model.properties import (
     CLASS_OF,
     FORMAT,
@@ -107,8 +107,9 @@ def why_not_to_version_6(config: TableConfig) -> str:
         return f"its key generator is {config.keygenerator_type.value}, and version 6 does not say how that makes the folders of partitions"
     if len(config.ordering_fields) > 1:
         return f"{len(config.ordering_fields)} columns order its rows, and version 6 has one (hoodie.table.precombine.field)"
-    if config.merge_mode is MergeMode.CUSTOM and config.payload_class not in MIGRATED:
-        return f"its rows are merged by {config.payload_class or config.merge_strategy_id}, and version 6 knows payload classes of Hudi only"
+    said = MIGRATED.get(config.payload_class)
+    if config.merge_mode is MergeMode.CUSTOM and (said is None or said.properties):
+        return f"its rows are merged by {config.payload_class or config.merge_strategy_id}, and how version 6 does so is not proven here"
     if config.several_formats:
         return "it has base files of several formats (hoodie.table.multiple.base.file.formats.enable)"
     return config.why_not_written
@@ -119,32 +120,33 @@ def why_not_to_version_6(config: TableConfig) -> str:
 
 def to_version_9(config: TableConfig) -> dict[str, str | None]:
     """Return the changes from version 8 to 9: the mode alone says how rows merge, and columns that order them have another name."""
-    mode, partial = _said_by_version_9(config)
-    payload = config.payload_class if partial else mode.payload_class
+    said = _said_by_version_9(config)
+    own = said.partial or said.properties
     return {
         VERSION: "9",
         _INITIAL: config.raw.get(_INITIAL) or "8",
-        MODE: mode.value,
-        PARTIAL_MODE: partial or None,
-        _LEGACY: payload,
+        MODE: said.mode.value,
+        PARTIAL_MODE: said.partial or None,
+        **said.properties,
+        _LEGACY: config.payload_class if own else said.mode.payload_class,
         _PAYLOAD: None,
         _STRATEGY: None,
         _OLD_STRATEGY: None,
-        _ORDERING: ",".join(config.ordering_fields) or None,
+        _ORDERING: ",".join(said.ordering or config.ordering_fields) or None,
         _PRECOMBINE: None,
         FORMAT: "native",
     }
 
 
-def _said_by_version_9(config: TableConfig) -> tuple[MergeMode, str]:
+def _said_by_version_9(config: TableConfig) -> Migrated:
     if config.merge_mode is not MergeMode.CUSTOM:
-        return config.merge_mode, ""
+        return Migrated(config.merge_mode)
     return MIGRATED[config.payload_class]
 
 
 def changes_law(config: TableConfig) -> bool:
     """Say whether logs of a table merge otherwise in the other one of versions 8 and 9: where a payload class becomes a mode of partial updates."""
-    return config.merge_mode is MergeMode.CUSTOM or bool(config.merge_rules.partial_update)
+    return config.merges_values or bool(config.merge_rules.delete_column)
 
 
 def why_not_to_version_9(config: TableConfig) -> str:
@@ -156,16 +158,18 @@ def why_not_to_version_9(config: TableConfig) -> str:
 
 def to_version_8_again(config: TableConfig) -> dict[str, str | None]:
     """Return the changes from version 9 to 8."""
-    payload = config.payload_class if config.merge_rules.partial_update else config.merge_mode.payload_class
-    mode = MergeMode.CUSTOM if config.merge_rules.partial_update else config.merge_mode
+    rules = config.merge_rules
+    by_class = bool(rules.partial_update or rules.delete_column)
+    mode = MergeMode.CUSTOM if by_class else config.merge_mode
     initial = config.raw.get(_INITIAL) or "8"
     return {
         VERSION: "8",
         _INITIAL: "8" if initial == "9" else initial,
         MODE: mode.value,
         PARTIAL_MODE: None,
+        **(dict.fromkeys(MIGRATED[config.payload_class].properties) if by_class else {}),
         _LEGACY: None,
-        _PAYLOAD: payload,
+        _PAYLOAD: config.payload_class if by_class else mode.payload_class,
         _STRATEGY: mode.strategy_id,
         _OLD_STRATEGY: None,
         _ORDERING: None,
@@ -176,9 +180,11 @@ def to_version_8_again(config: TableConfig) -> dict[str, str | None]:
 def why_not_to_version_8_again(config: TableConfig) -> str:
     """Say why a table is not lowered from version 9 to 8; empty if it can be."""
     rules = config.merge_rules
-    if rules.delete_column:
+    said = MIGRATED.get(config.payload_class)
+    of_class = {} if said is None else said.properties
+    if rules.delete_column and (not of_class or not of_class.items() <= config.raw.items()):
         return f"rows are deletes by a column ({rules.delete_column}={rules.delete_word}), which version 8 cannot say"
-    if rules.partial_update and config.payload_class not in MIGRATED:
+    if rules.partial_update and (said is None or said.partial != rules.partial_update):
         return f"its rows are merged by {PARTIAL_MODE}={rules.partial_update}, and no payload class of version 8 is named for it"
     if config.merge_mode is MergeMode.CUSTOM:
         return f"its rows are merged by {config.payload_class or config.merge_strategy_id}"

@@ -89,9 +89,10 @@ NOT_HERE: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         (
             "rows are merged by hoodie.write.record.merge.mode, by a payload class of Hudi (hoodie.compaction.payload.class), or by a merger of "
-            "hudi.register_merger. Deletes are those of table.delete(keys) and of the column _hoodie_is_deleted."
+            "hudi.register_merger. Deletes are those of table.delete(keys), of the column _hoodie_is_deleted, and in version 9 of rows that "
+            "hoodie.payload.delete.field and hoodie.payload.delete.marker mark."
         ),
-        ("hoodie.payload.*", "hoodie.record.merge.property.*", "hoodie.support.payload", "hoodie.is.update.record.for.mor",
+        ("hoodie.record.merge.property.*", "hoodie.support.payload", "hoodie.is.update.record.for.mor",
          "hoodie.datasource.write.record.merger.impls", "hoodie.write.record.merge.custom.implementation.classes",
          "hoodie.table.legacy.payload.class", "hoodie.table.partial.update.mode"),
     ),

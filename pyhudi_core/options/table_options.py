@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.model.merge_mode import DELETE_COLUMN, DELETE_WORD
 from pyhudi_core.model.option import Option
 from pyhudi_core.model.properties import POPULATE, TableConfig
 from pyhudi_core.options.definitions import TABLE_OPTIONS
@@ -28,6 +29,8 @@ class TableOptions:
     merge_mode: str | None
     payload_class: str | None
     merge_strategy: str | None
+    delete_field: str | None
+    delete_marker: str | None
     timeline_timezone: str
     key_generator: str | None
     time_type: str | None
@@ -69,6 +72,8 @@ class TableOptions:
             found["hoodie.compaction.payload.class"] = self.payload_class
         if self.merge_strategy:
             found["hoodie.record.merge.strategy.id"] = self.merge_strategy
+        if self.delete_field and self.delete_marker:
+            found |= {DELETE_COLUMN: self.delete_field, DELETE_WORD: self.delete_marker}
         if self.prefix_width:
             found["pyhudi.partition.random.prefix"] = str(self.prefix_width)
             found["pyhudi.partition.random.prefix.depth"] = str(self.prefix_depth)
@@ -139,6 +144,8 @@ def _of_table(option: Option, config: TableConfig) -> Value:
         "merge_mode": config.merge_mode.value,
         "payload_class": config.payload_class,
         "merge_strategy": config.merge_strategy_id,
+        "delete_field": config.merge_rules.delete_column,
+        "delete_marker": config.merge_rules.delete_word,
         "timeline_timezone": config.timeline_timezone,
         "table_version": str(config.version),
         "prefix_width": config.prefix_width,

@@ -57,10 +57,15 @@ def unknown_told(transaction: Transaction, happened: str, *, hint: str, instant:
 def _swept(transaction: Transaction, what: str, sweep: Callable[[], None]) -> None:
     """Sweep. What stays behind if this fails is harmless, because the heartbeat stops first: another process finds the dead reservation."""
     transaction.heartbeat.handle.cancel()
+    tidy_up(what, transaction.context.table, sweep)
+
+
+def tidy_up(what: str, table: str, remove: Callable[[], object]) -> None:
+    """Remove what is not needed after a decision. If that fails, it stays, with a warning: the decision stands, and nobody reads what stays."""
     try:
-        sweep()
+        remove()
     except HudiError as error:
-        _log.warning("could not sweep up after '%s' in %s: %s", what, transaction.context.table, error)
+        _log.warning("could not sweep up after '%s' in %s: %s", what, table, error)
 
 
 def reserved_intent(transaction: Transaction, timeline: Timeline, publications: Sequence[Publication]) -> StagedIntent:

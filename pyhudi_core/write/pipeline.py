@@ -32,7 +32,7 @@ from pyhudi_core.merge.record_merger import find_merger, ordering_of
 from pyhudi_core.model.file_names import new_file_id
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.internal_schema import Evolution
-from pyhudi_core.model.meta_fields import IS_DELETED, with_meta_fields
+from pyhudi_core.model.meta_fields import with_meta_fields
 from pyhudi_core.model.operation import INSERTING, OVERWRITING, UPDATING, OperationType
 from pyhudi_core.model.properties import TableType
 from pyhudi_core.model.schema import to_avro
@@ -352,7 +352,7 @@ class WriteJob:
         operation = config.operation_field or self.options.files.operation_field
         avro_schema = to_avro(columns, config.name, meta_fields=True, operation=operation)
         # Release 1.0.2 merges partial rows by event time only, and misreads them beside a column that says what is deleted (decision 0039).
-        in_logs = bool(ordering_of(config)) and IS_DELETED not in schema.names
+        in_logs = bool(ordering_of(config)) and not config.says_deletes(schema.names)
         return PartialRows(with_meta_fields(columns, operation=operation), avro_schema, in_logs)
 
     def _change_form(self) -> ChangeForm | None:
@@ -429,7 +429,7 @@ class LateRows:
         groups: frozenset[Group] | None = frozenset()
         if ordering_of(config) and index is not IndexType.RECORD_INDEX:
             groups = None if keeps_keys else _to_be_compacted(context, snapshot)
-        counted = IS_DELETED not in schema.names and not config.merges_values
+        counted = not config.says_deletes(schema.names) and not config.merges_values
         return cls(snapshot.visibility, groups, counted)
 
     def are_kept_out(self, piece: FileSlice) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -19,8 +20,9 @@ from pyhudi_core.engine.base import Dataset, KeyColumns, Source, SourceCounts, T
 from pyhudi_core.formats.key_hash import are_distinct, hash_keys
 from pyhudi_core.index.base import POSITION, TAG_LEAVES
 from pyhudi_core.lazy import lazy
+from pyhudi_core.merge.law import Versions
 from pyhudi_core.model.key_text import text_problem
-from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY, with_meta_fields
+from pyhudi_core.model.meta_fields import IS_DELETED, PARTITION_PATH, RECORD_KEY, with_meta_fields
 from pyhudi_core.model.partition_path import partition_paths
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.record_key import (
@@ -89,13 +91,18 @@ class Prepared:
         return sum(volume.rows for volume in self.volumes.values())
 
 
-def prepared_schema(table: pa.Schema | None, *, leaves: bool = False) -> pa.Schema:
+def prepared_schema(table: pa.Schema | None, *, leaves: bool = False, marks: bool = False) -> pa.Schema:
     """Prepared rows of a table: two meta columns, the position, and the table's columns; keys only for a delete (None).
 
-    ``leaves``: and whether a row takes its key out of the table.
+    Args:
+        table: the columns of the rows.
+        leaves: another column says whether a row takes its key out of the table.
+        marks: a column of the table marks deletes (`MergeRules`), and `IS_DELETED` says which rows it marks. No file has this column, unless the
+            table itself has it.
     """
     own = pa.schema([(RECORD_KEY, pa.string()), (PARTITION_PATH, pa.string()), (POSITION, pa.int64())])
-    return pa.schema([*own, *(table or ()), *([(TAG_LEAVES, pa.bool_())] if leaves else ())])
+    said = [(IS_DELETED, pa.bool_())] if marks and table is not None and IS_DELETED not in table.names else ()
+    return pa.schema([*own, *(table or ()), *said, *([(TAG_LEAVES, pa.bool_())] if leaves else ())])
 
 
 def prepare_rows(
@@ -157,7 +164,7 @@ def prepare_rows(
             named = [name for name in given if name not in own]
             kept_rules = row_rules.rules_for(rules, schema, named, own, partial=partial, naming=keys)
             how = replace(how, rules=kept_rules)
-        prepared = _run(kept, how, prepared_schema(columns, leaves=leaves), schema)
+        prepared = _run(kept, how, how.schema, schema)
         return prepared if len(given) == len(schema) else replace(prepared, given=given)
     finally:
         if kept is not data:
@@ -295,8 +302,11 @@ class PrepareRows:
     def batch(self, batch: pa.RecordBatch, positions: pa.Array) -> pa.RecordBatch:
         """Return one batch of prepared rows."""
         rows = cast_batch(batch, self.columns)
+        marked = self._marked(rows)
         if self.rules is not None:
-            rows = self.rules.fitted(rows, batch.column(TAG_LEAVES) if self.leaves else None)
+            gone = [batch.column(TAG_LEAVES)] if self.leaves else []
+            gone += [] if marked is None else [marked]
+            rows = self.rules.fitted(rows, reduce(pc.or_, gone) if gone else None)
         # A generated key has the requested time of the write, so it is made with the file; until then the position tells rows apart.
         named = batch if self.config.generates_keys else rows
         if self.generate:
@@ -306,10 +316,27 @@ class PrepareRows:
         if not self.keys_only:
             refuse_long_keys(keys, self.config)
         own = [keys, partition_paths(rows, self.config), positions]
-        columns = own if self.keys_only else [*own, *rows.columns]
+        named_columns = {} if self.keys_only else dict(zip(rows.schema.names, rows.columns, strict=True))
+        if marked is not None:
+            named_columns[IS_DELETED] = marked
+        columns = [*own, *named_columns.values()]
         columns += [batch.column(TAG_LEAVES)] if self.leaves else []
-        schema = prepared_schema(None if self.keys_only else self.columns, leaves=self.leaves)
-        return pa.RecordBatch.from_arrays(columns, schema=schema)
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of prepared rows."""
+        columns = None if self.keys_only else self.columns
+        return prepared_schema(
+            columns, leaves=self.leaves, marks=self.config.merge_rules.delete_column in self.columns.names
+        )
+
+    def _marked(self, rows: pa.RecordBatch) -> pa.Array | None:
+        """Return which rows are deletes, by their mark or by `IS_DELETED`; None if no column of the rows has marks."""
+        rules = self.config.merge_rules
+        if self.keys_only or rules.delete_column not in rows.schema.names:
+            return None
+        return pa.array(Versions.of_rows(rows, (), rules.mark).deleted)
 
     def _with_new_keys(self, batch: pa.RecordBatch, positions: pa.Array) -> pa.RecordBatch:
         """Return the batch, in which rows without a generated key get one that no other row has."""

@@ -25,7 +25,7 @@ from pyhudi_core.metadata_table.record_schema import STATS_FIELD, VALUE_TYPE
 TABLES = ["hudi-1.2.0/cow_v9", "hudi-1.2.0/mor_v9", "hudi-1.2.0/cow_indexed", "hudi-1.1.1/cow_plain"]
 WITHOUT_SOME_COLUMNS = ("hudi-1.2.0/cow_indexed",)
 """The writer of this table keeps statistics of fewer columns than we do."""
-WITH_MARKERS = ["mor_delete_marker", "mor_dms", "mor_pg"]
+WITH_MARKS = ["mor_delete_marker", "mor_dms", "mor_pg"]
 PARTIAL = {"mor_non_defaults_migrated": False, "mor_partial_migrated": True}
 """Tables with the mode IGNORE_DEFAULTS, and whether the ordering column decides."""
 _MODEL = "org.apache.hudi.common.model"
@@ -97,15 +97,28 @@ def test_statistics_are_written_in_the_version_of_their_definition(name: str, tm
     assert len(typed) > before
 
 
-@pytest.mark.parametrize("name", WITH_MARKERS)
-@pytest.mark.parametrize("verb", ["upsert", "delete"])
-def test_a_rule_of_merging_that_is_not_written_is_refused_by_name(name: str, verb: str, tmp_path: Path) -> None:
+@pytest.mark.row("Q2")
+@pytest.mark.parametrize("name", WITH_MARKS)
+def test_a_table_of_hudi_whose_rows_mark_deletes_goes_on(name: str, tmp_path: Path) -> None:
     table = opened(f"hudi-1.2.0/{name}", tmp_path)
-    rows = table.scan(meta=False).to_arrow().slice(0, 2)
-    before = contents(str(tmp_path))
-    with pytest.raises(UnsupportedTableError, match=r"marks deletes|FILL_UNAVAILABLE"):
-        getattr(table, verb)(rows if verb == "upsert" else rows.select(["id"]))
-    assert contents(str(tmp_path)) == before
+    expected, mark = state(table), table.config.merge_rules.mark
+    by = table.config.ordering_fields[0]
+    rows = table.scan(meta=False).to_arrow().sort_by("id").slice(0, 6)
+    newest = [10**6 + number for number in range(6)]
+    changed = rows.set_column(rows.schema.get_field_index(by), by, pa.array(newest, rows.schema.field(by).type))
+    words = [mark[1] if number % 2 else "another" for number in range(6)]
+    changed = changed.set_column(rows.schema.get_field_index(mark[0]), mark[0], pa.array(words))
+    table.upsert(changed)
+    for number, row in enumerate(changed.to_pylist()):
+        if number % 2:
+            del expected[row["id"]]
+        else:
+            expected[row["id"]] = row
+    assert state(table) == expected
+    for service in (table.log_compaction, table.compaction, table.clustering):
+        service.run()
+        assert state(table) == expected
+    assert not table.check().errors
 
 
 def filled(old: dict[str, Any] | None, new: dict[str, Any], by_ordering: bool) -> dict[str, Any]:
@@ -202,7 +215,7 @@ def test_a_new_table_of_version_9_has_the_properties_of_hudis(tmp_path: Path) ->
         )
         definitions = json.loads((tmp_path / kind / ".hoodie" / ".index_defs" / "index.json").read_text())
         assert {item["version"] for item in definitions["indexDefinitions"].values()} == {"V2"}
-    payload = {"hoodie.compaction.payload.class": f"{_MODEL}.AWSDmsAvroPayload"}
-    with pytest.raises(UnsupportedTableError, match=r"version 9 whose rows are merged by .*AWSDms"):
-        hudi.create_table(str(tmp_path / "dms"), schema, "id", version=9, options=payload)
-    assert not (tmp_path / "dms").exists()
+    payload = {"hoodie.compaction.payload.class": f"{_MODEL}.FirstValueAvroPayload"}
+    with pytest.raises(UnsupportedTableError, match=r"version 9 whose rows are merged by .*FirstValue"):
+        hudi.create_table(str(tmp_path / "first"), schema, "id", ordering="ts", version=9, options=payload)
+    assert not (tmp_path / "first").exists()

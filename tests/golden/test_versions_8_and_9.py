@@ -188,7 +188,7 @@ def test_a_commit_after_the_look_is_looked_at_before_the_version_changes(
 
 @pytest.mark.parametrize(
     ("name", "why"),
-    [("hudi-1.2.0/mor_delete_marker", "deletes by a column"), ("hudi-1.2.0/mor_pg", "deletes by a column")],
+    [("hudi-1.2.0/mor_delete_marker", "deletes by a column"), ("hudi-1.2.0/mor_pg", "compact the table first")],
 )
 def test_a_table_that_version_8_cannot_say_is_refused(name: str, why: str, tmp_path: Path) -> None:
     table = opened(name, tmp_path)

@@ -11,11 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pyhudi_core.errors import CommitConflictError, CorruptionError, UnsupportedTableError
+from pyhudi_core.merge.payloads import PAYLOADS
 from pyhudi_core.metadata_table.index_definitions import read_definitions, with_versions
 from pyhudi_core.metadata_table.names import RECORD_INDEX
 from pyhudi_core.model import version_changes
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.java_properties import render
+from pyhudi_core.model.merge_mode import DELETE_COLUMN, MIGRATED
 from pyhudi_core.model.properties import V2, TableConfig
 from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import METADATA_TABLE, TableContext
@@ -30,7 +32,13 @@ from pyhudi_core.transaction.commit import ask_gate
 from pyhudi_core.transaction.decision import StagedIntent, decide
 from pyhudi_core.transaction.publication import digest
 from pyhudi_core.transaction.record import Publication, PublicationKind
-from pyhudi_core.transaction.reserved_decision import deciding, reserved_intent, sweep_reservation, unknown_told
+from pyhudi_core.transaction.reserved_decision import (
+    deciding,
+    reserved_intent,
+    sweep_reservation,
+    tidy_up,
+    unknown_told,
+)
 from pyhudi_core.write.first_metadata.metadata_staging import Staging
 from pyhudi_core.write.key_form import has_prefixed_keys
 from pyhudi_core.write.states import load
@@ -76,11 +84,25 @@ def _why_not_now(context: TableContext, to: int) -> str:
     if by_partition:
         return "it has a record index by partition"
     snapshot = load(context)
+    if absent := [name for name in _columns_of_law(config, to) if name not in snapshot.schema.names]:
+        return f"the payload class {config.payload_class} merges its rows by {', '.join(absent)} there, which the table does not have"
     if to > config.version and config.may_prefix_keys and not has_prefixed_keys(context, snapshot):
         return "its keys are those of a COMPLEX generator over one column in the form of Hudi 1.0, which version 9 writes otherwise"
     if version_changes.changes_law(config) and any(piece.logs for piece in snapshot.view.all_slices()):
         return "its logs would be merged by another rule: compact the table first (table.compaction.run())"
     return ""
+
+
+def _columns_of_law(config: TableConfig, to: int) -> tuple[str, ...]:
+    """Return the columns by which the payload class of a table orders and deletes rows in the other version."""
+    said = MIGRATED.get(config.payload_class)
+    if said is None or not said.properties or not version_changes.changes_law(config):
+        return ()
+    return (
+        (*said.ordering, said.properties[DELETE_COLUMN])
+        if to > config.version
+        else PAYLOADS[config.payload_class](()).needs
+    )
 
 
 def _second_versions(context: TableContext) -> tuple[str, ...]:
@@ -111,7 +133,7 @@ def change(context: TableContext, to: int, how: Execution, seen: Timeline) -> tu
         ask_gate(how.gate, context, what)
         attempt = _Change(transaction, _WAYS[to], seen)
         decide(context, attempt.intent, lambda _: None, terms)
-    context.root.delete(_METADATA_BACKUP)
+    tidy_up(what, context.table, lambda: context.root.delete(_METADATA_BACKUP))
     return dropped
 
 

@@ -11,13 +11,14 @@ The decision also takes the metadata table from the list, as it does not know th
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.errors import CommitConflictError, CorruptionError
+from pyhudi_core.errors import CommitConflictError, CorruptionError, StorageError
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.index.base import NOT_FOUND
@@ -42,9 +43,10 @@ from pyhudi_core.transaction.begin import Transaction, completion_time_after
 from pyhudi_core.transaction.commit import ask_gate
 from pyhudi_core.transaction.decision import StagedIntent, decide, staged_intent
 from pyhudi_core.transaction.record import Publication, PublicationKind
-from pyhudi_core.transaction.reserved_decision import deciding, sweep_reservation, unknown_told
+from pyhudi_core.transaction.reserved_decision import deciding, sweep_reservation, tidy_up, unknown_told
 from pyhudi_core.write.first_metadata.metadata_staging import Staging
 
+_log = logging.getLogger(__name__)
 _UNLISTED = {METADATA_PARTITIONS: None, METADATA_PARTITIONS_INFLIGHT: None}
 _NEW = ("", "null")
 """What a commit says of the commit before, for the first file of a file group."""
@@ -160,13 +162,30 @@ def take_over(context: TableContext, how: Execution) -> tuple[Instant, ...]:
     Raises `CommitConflictError` if others change the table meanwhile.
     """
     done: list[Instant] = []
-    while found := [left for left in find(context) if not left.why_not]:
-        done.append(_take_over(context, found[0], how))
-        context = context.below("")
+    while left := _next(context, len(done)):
+        _take_over(context, left, how)
+        done.append(left.instant)
     return tuple(done)
 
 
-def _take_over(context: TableContext, left: LeftCommit, how: Execution) -> Instant:
+def _next(context: TableContext, done: int) -> LeftCommit | None:
+    """Return the oldest commit that can be taken over; None if there is none.
+
+    If the storage fails after others were taken over, that is the end, with a warning: the caller must not hear that nothing was done, and the next
+    upgrade looks for the others again.
+    """
+    try:
+        return next((left for left in find(context.below("")) if not left.why_not), None)
+    except StorageError as error:
+        if not done:
+            raise
+        _log.warning("%d commits were taken over, and whether there are others is not known: %s", done, error)
+        return None
+
+
+def _take_over(context: TableContext, left: LeftCommit, how: Execution) -> None:
+    """Put a commit on the timeline."""
+    context = context.below("")
     seen, what = context.folder.load(), f"take over the commit {left.instant.requested_time}"
     transaction = begin.reserve(context, Action.INDEXING)
     with (
@@ -177,8 +196,7 @@ def _take_over(context: TableContext, left: LeftCommit, how: Execution) -> Insta
     ):
         ask_gate(how.gate, context, what)
         decide(context, _TakeOver(transaction, left, seen).intent, lambda _: None, terms)
-    remove_files(context.folder, left.instant)
-    return left.instant
+    tidy_up(what, context.table, lambda: remove_files(context.folder, left.instant))
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,13 +85,7 @@ class Upgrades(OfTable):
         context = self.context
         with Retries(context) as retries:
             raised = retries.until_done(lambda: self._attempt(how, roll_back=roll_back))
-        try:
-            ended = self._end(how.engine, context.config.metadata_partitions)
-        except HudiError as error:  # the table is raised, whatever fails now
-            left = (
-                f"the writes that never ended, and the metadata table ({error.message}); upgrade again does the first"
-            )
-            ended = VersionResult(to=8, left=left)
+        ended = self._end_after_decision(how.engine, context.config.metadata_partitions, 8)
         done = replace(ended, found=context.config.version, why_not="")
         if raised is None:
             return done
@@ -117,8 +111,20 @@ class Upgrades(OfTable):
         rollback.repair(self.context)
         with Retries(self.context) as retries:
             taken = retries.until_done(lambda: left_commits.take_over(self.context.below(""), how))
-        ended = self._end(how.engine, listed if taken else ())
-        return replace(ended, taken_over=len(taken), why_not="") if taken else ended
+        if not taken:
+            return self._end(how.engine)
+        ended = self._end_after_decision(how.engine, listed, self.context.config.version)
+        return replace(ended, taken_over=len(taken), why_not="")
+
+    def _end_after_decision(self, engine: Engine, listed: tuple[str, ...], version: int) -> VersionResult:
+        """Do what is left, as `_end` does, where a decision stands whatever fails now; then the result says what is left to do."""
+        try:
+            return self._end(engine, listed)
+        except HudiError as error:
+            left = f"the writes that never ended ({error.message}); upgrade again rolls them back"
+            if listed:
+                left += ", and `pyhudi metadata LOCATION create` makes the metadata table"
+            return VersionResult(found=version, to=version, left=left)
 
     def _end(self, engine: Engine, listed: tuple[str, ...] = ()) -> VersionResult:
         """Do what is left after the decision: roll writes back that never ended, make the metadata table, remove the old timeline when it is due."""

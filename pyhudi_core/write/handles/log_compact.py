@@ -18,7 +18,7 @@ from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.log.deletes import Deletes
 from pyhudi_core.formats.log.writer import BlockFormat, LogSchema, LogWriter
 from pyhudi_core.merge.fold import Folded, fold, take_rows
-from pyhudi_core.merge.log_scan import LogColumns, LogScan
+from pyhudi_core.merge.log_scan import LogScan
 from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.model.commit import WriteStat
 from pyhudi_core.model.file_names import LogFileName, join
@@ -38,7 +38,7 @@ class LogCompactor:
         """Write the new log of a slice; None if its logs have no entry, or partial updates. Raises `CorruptionError` and its kinds."""
         merging, schema = self.merging, context.settings.schema
         scan = LogScan(context.runtime.storage, piece.logs, piece.requested_times.__contains__)
-        entries = scan.entries(LogColumns(schema, merging.ordering, merging.keys_of, merging.names_at))
+        entries = scan.entries(merging.log_columns(schema))
         if entries is None or entries.present is not None:
             return None
         return self._write(context, piece, fold(entries, merging.law()), len(entries))

@@ -139,8 +139,9 @@ class MergeHandle:
         newer = file.stamp(incoming.rows.take(pa.array(match.places[are_rows])))
         older = pa.Table.from_batches([batch.filter(pa.array(hits))]).cast(newer.schema)
         made = merger.merge(older, newer)
-        # A row with another commit time is the stored one: it stays as it is.
-        is_new = mask(pc.equal(made.rows.column(COMMIT_TIME), requested_time)) & ~made.gone
+        # A row with another commit time is the stored one: it stays as it is, unless it took values of the late row.
+        is_new = mask(pc.equal(made.rows.column(COMMIT_TIME), requested_time))
+        is_new = (is_new if made.completed is None else is_new | made.completed) & ~made.gone
         leaving[np.flatnonzero(hits)[made.gone]] = True
         return BatchOutcome(
             Match(hits, match.places[are_rows]).only(is_new), made.rows.filter(pa.array(is_new)), leaving
