@@ -92,7 +92,8 @@ NOT_HERE: tuple[tuple[str, tuple[str, ...]], ...] = (
             "hudi.register_merger. Deletes are those of table.delete(keys), of the column _hoodie_is_deleted, and in version 9 of rows that "
             "hoodie.payload.delete.field and hoodie.payload.delete.marker mark."
         ),
-        ("hoodie.record.merge.property.*", "hoodie.support.payload", "hoodie.is.update.record.for.mor",
+        ("hoodie.payload.combined.schema*", "hoodie.payload.*.condition*", "hoodie.payload.original.avro.payload", "hoodie.payload.record.schema",
+         "hoodie.payload.update.on.same.ordering.field", "hoodie.record.merge.property.*", "hoodie.support.payload", "hoodie.is.update.record.for.mor",
          "hoodie.datasource.write.record.merger.impls", "hoodie.write.record.merge.custom.implementation.classes",
          "hoodie.table.legacy.payload.class", "hoodie.table.partial.update.mode"),
     ),
