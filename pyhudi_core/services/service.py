@@ -97,8 +97,7 @@ class Turn:
     busy: bool = False
 
     def waits(self, every: int) -> int:
-        """Return the number of commits for which a service waits that is due every ``every`` commits: half of it, so that no service waits endlessly.
-        """
+        """Return the number of commits for which a service waits that is due every ``every`` commits: half of it, so that no service waits endlessly."""
         return every // 2 if self.busy else 0
 
 
