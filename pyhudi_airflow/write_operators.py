@@ -151,9 +151,8 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
             targets = [target.with_options(self.options) for target in self._several]
         else:
             settings = self.settings.with_options(self.options)
-            orchestration.checked_operation(
-                self.operation, f"The task {self.task_id}"
-            )  # the value may have been a template
+            # The value may have been a template.
+            orchestration.checked_operation(self.operation, f"The task {self.task_id}")
             targets = [TaskTable(str(self.table), settings, self.operation, self.pre_commit)]
         return {target.table: target for target in targets}
 

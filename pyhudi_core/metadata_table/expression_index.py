@@ -74,7 +74,7 @@ def _texts_of(seconds: pa.Array, form: str) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function of an expression index: the column types that it takes, also in words; its values; and how they are stored (None: as the column's)."""
+    """A function of an expression index: its column types, also in words; its values; and how they are stored (None: as the column's)."""
 
     takes: Callable[[pa.DataType], bool]
     taken: str

@@ -213,7 +213,10 @@ def _file_maps(lists: Mapping[str, Mapping[str, tuple[int, bool]]], kind: Record
 
 
 def _uuid_bits(file_id: str) -> tuple[int, int, int]:
-    """Return the halves of a file id's UUID as signed numbers, and the number after it (-1: none); three times -1 if it is not a UUID in lower case."""
+    """Return the halves of a file id's UUID as signed numbers, and the number after it (-1: none).
+
+    Returns three times -1 if the file id is not a UUID in lower case.
+    """
     digits = file_id[:36].replace("-", "")
     uuid, rest = file_id[:36], file_id[36:]
     shaped = len(uuid) == 36 and all(uuid[at] == "-" for at in (8, 13, 18, 23)) and len(digits) == 32

@@ -47,7 +47,10 @@ class ServiceState:
 
     @property
     def progress(self) -> float:
-        """The progress towards the trigger, from 0 to 1: 0.6 for ``3 of 5 delta commits``; 1 if the service is due, 0 if its trigger does not count."""
+        """The progress towards the trigger, from 0 to 1: 0.6 for ``3 of 5 delta commits``; 1 if the service is due.
+
+        It is 0 if the trigger does not count.
+        """
         if self.due:
             return 1.0
         found = [int(done) / int(most) for done, most in _COUNTED.findall(self.reason) if int(most)]

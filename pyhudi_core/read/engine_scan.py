@@ -154,9 +154,7 @@ class EngineScan:
         if rows.predicate is not None and text is None:
             keep = partial(_matching, rows.predicate.expression, rows.read_schema)
         if self.storage.location.startswith("/"):
-            for piece in (
-                pieces
-            ):  # the engine does not use this package's storage, which refuses links that lead out of the table
+            for piece in pieces:  # the engine does not use this storage, which refuses links out of the table
                 self.storage.head(piece.path)
         parts: dict[bool, list[str]] = {}
         for piece in pieces:

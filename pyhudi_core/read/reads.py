@@ -51,9 +51,7 @@ def scan(
         refuse_pending_deletes(state, context.storage)
     found = make_scan(context, without_logs(state) if optimized else state, columns, where, meta=meta)  # 2. the rows
     found = joined(found, semi_join)
-    if (
-        not optimized
-    ):  # the record index has no entries for rows that logs have deleted, but base files still have these rows
+    if not optimized:  # base files still have rows that logs have deleted; the record index has no entries for them
         found = probing(found) if semi_join is None else located(found)  # 3. file groups, by the record index
     return found.pinned()  # 4. list the partitions, and prune files by partition, statistics and indexes
 

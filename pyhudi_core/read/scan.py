@@ -232,9 +232,7 @@ class Scan(Conversions):
         )
 
     def _all_batches(self) -> Iterator[pa.RecordBatch]:
-        for (
-            piece
-        ) in self.slices():  # chosen by `reads.scan`; each slice is read, and its logs are merged with its base file
+        for piece in self.slices():  # chosen by `reads.scan`; reading a slice merges its logs with its base file
             yield from self.rows.read_slice(self.storage, piece, self.merging)
 
     def _choose(self) -> tuple[list[FileSlice], list[PlanStep]]:

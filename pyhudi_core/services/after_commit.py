@@ -52,7 +52,7 @@ def _as_it_is(context: TableContext) -> TableContext:
 
 
 def _with_metadata_table_again(context: TableContext, removed: str, engine: Engine | None) -> TableContext:
-    """Make the metadata table again if a commit removed it because the commit changed the type of a column (`write.metadata_part.metadata_update`)."""
+    """Make the metadata table again if a commit removed it because it changed the type of a column (`write.metadata_part.metadata_update`)."""
     try:
         engine = engine or engine_for(None, context.runtime.executor)
         MetadataTableOf(reopened(context)).make_again(removed.split(","), engine)

@@ -97,7 +97,10 @@ class Turn:
     busy: bool = False
 
     def waits(self, every: int) -> int:
-        """Return the number of commits for which a service waits that is due every ``every`` commits: half of it, so that no service waits endlessly."""
+        """Return for how many commits a service waits that is due every ``every`` commits.
+
+        It is half of that number, so that no service waits endlessly.
+        """
         return every // 2 if self.busy else 0
 
 

@@ -218,9 +218,7 @@ def changed(current: Mapping[str, str], changes: Mapping[str, str | None]) -> di
     """Return all properties after a change, in the order in which they are written."""
     wanted = {key: value for key, value in current.items() if changes.get(key, value) is not None}
     wanted.update({key: value for key, value in changes.items() if value is not None})
-    wanted.pop(
-        text.CHECKSUM, None
-    )  # Hudi puts the checksum anywhere; at the end it shows that the file is not truncated
+    wanted.pop(text.CHECKSUM, None)  # Hudi writes it anywhere; at the end it shows that the file is not truncated
     wanted[text.CHECKSUM] = text.checksum(wanted)
     return wanted
 

@@ -257,7 +257,7 @@ class _Fence:
 
 
 def undo_write(context: TableContext, requested: Instant) -> None:
-    """Roll back a write of this process that did not commit, even if another program has raised or lowered the table's version since the write began."""
+    """Roll back a write of this process that did not commit, even if another program has changed the table's version since the write began."""
     time = requested.requested_time
     try:
         if roll_back(context, time) is None:

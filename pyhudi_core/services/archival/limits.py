@@ -226,7 +226,7 @@ def _metadata_table(state: ArchivalState, commits: Sequence[Instant]) -> Iterato
 
 
 def _unsaved(state: ArchivalState, commits: Sequence[Instant]) -> Iterator[Limit]:
-    """Yield a limit: without a commit that has no savepoint, Hudi does not know where the timeline begins, and hides the files of archived commits."""
+    """Yield a limit: without a commit that has no savepoint, Hudi cannot find the beginning of the timeline, and hides files of archived commits."""
     saved = {i.requested_time for i in state.timeline if i.action is Action.SAVEPOINT}
     unsaved = [i.requested_time for i in commits if i.requested_time not in saved]
     if unsaved:

@@ -118,7 +118,7 @@ def _by_log_number(operations: Operations, options: CompactionOptions, now: str)
 
 
 def _many_logs(operations: Operations, options: CompactionOptions, now: str) -> list[CompactionOperation]:
-    """Return an eighth of the slices that have many logs and are worth rewriting, so that a commit with this compaction takes only a little longer."""
+    """Return an eighth of the slices with many logs that are worth rewriting, so that a commit with this compaction takes only a little longer."""
     worth = [
         i for i in operations if len(i.piece.logs) >= MANY_LOGS and i.base_bytes <= max(_SMALL, _TIMES * i.log_bytes)
     ]

@@ -21,7 +21,7 @@ VERSION = 2
 @dataclass(frozen=True, slots=True)
 @printable
 class UndoneCommit:
-    """A commit that a restore undoes: its files (paths relative to the table), their size, its operation, its writer, and the rows that it changed."""
+    """A commit that a restore undoes: its files (paths relative to the table), their size, its operation, its writer, and the changed rows."""
 
     instant: Instant
     files: tuple[str, ...] = ()
