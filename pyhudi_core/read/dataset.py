@@ -144,9 +144,8 @@ class _Unreadable(RawIOBase):
     def seekable(self) -> bool:
         return True
 
-    def seek(
-        self, *_: int
-    ) -> int:  # pyarrow requests the size when it makes a fragment; an error here would keep the caller's frames in memory permanently
+    def seek(self, *_: int) -> int:
+        # pyarrow requests the size when it makes a fragment. An error here would keep the caller's frames in memory permanently.
         return 0
 
     def tell(self) -> int:
