@@ -1,4 +1,4 @@
-"""What differs between Airflow 3.0 and 3.3: names, from where they are, and calls. No other module asks which Airflow this is."""
+"""The differences between Airflow 3.0 and 3.3: names, their modules, and calls. No other module checks the release of Airflow."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ async def connection_in_loop(hook: BaseHook, conn_id: str) -> Any:
 
 
 def is_mapped(ti: Any) -> bool:
-    """Say whether the task instance is one of a mapped task."""
+    """Say whether the task instance belongs to a mapped task."""
     return ti.map_index is not None and ti.map_index >= 0
 
 
 def state_of(ti: Any) -> str:
-    """Return the state that Airflow has stored for a task instance that runs here; ``gone`` if it has none.
+    """Return the state that Airflow has stored for a task instance that runs here; ``gone`` if there is none.
 
-    Airflow 3.0 does not tell the instances of a mapped task apart, so there each of them is ``running``.
+    Airflow 3.0 does not distinguish the instances of a mapped task, so there each of them is ``running``.
     """
     if not hasattr(
         ti, "get_task_states"
-    ):  # `dag.test()` of Airflow 3.0 runs the scheduler's own object, and does not store that it runs
+    ):  # `dag.test()` of Airflow 3.0 uses the scheduler's own object, and does not store that the task runs
         ti.refresh_from_db()
         return "running" if ti.state == "scheduled" else str(ti.state or "gone")
     asked: dict[str, Any] = {"dag_id": ti.dag_id, "task_ids": [ti.task_id], "run_ids": [ti.run_id]}

@@ -24,17 +24,18 @@ def hudi_asset(
     group: str = "hudi",
     extra: Mapping[str, Any] | None = None,
 ) -> Asset:
-    """Return the asset of a table: each commit with rows, of whatever writer, becomes an event, and starts the DAGs that are scheduled on it.
+    """Return the asset of a table. Each commit with rows, by any writer, becomes an event of the asset, which starts the DAGs that are scheduled on
+    the asset.
 
     Args:
         table: the name of the table in the warehouse of the connection, or its location.
-        name: of the asset; the default is the table.
-        watch: whether Airflow's triggerer watches the timeline. False: only tasks with the asset in their ``outlets`` make events.
+        name: the asset's name; the default is the table.
+        watch: whether Airflow's triggerer watches the timeline. If False, only tasks with the asset in their ``outlets`` make events.
         start: where a new watcher begins: ``newest``: with the next commit; ``earliest``: with the oldest commit on the timeline.
         poll_interval: seconds between two looks. Tables of one connection with the same interval share one loop.
-        group, extra: as of an ``Asset``.
+        group, extra: as for an ``Asset``.
 
-    The watcher makes events for commits of the tasks of this Airflow, too, so such a task needs no ``outlets``.
+    The watcher also makes events for commits of tasks of this Airflow, so such a task needs no ``outlets``.
     """
     watchers = []
     if watch:
@@ -58,10 +59,10 @@ def report_outlets(
 ) -> None:
     """Put the facts of each table, by its name, into the events of the assets in the task's outlets.
 
-    An asset is that of the table with its name or its address. If the task writes one table only, every asset is.
+    An asset belongs to the table with its name or its address. If the task writes only one table, every asset belongs to that table.
 
     Args:
-        keys: the partition keys that the event shall have (Airflow 3.3), by table.
+        keys: the partition keys of the event (Airflow 3.3), by table.
     """
     for outlet in context["task"].outlets:
         if not isinstance(outlet, Asset):

@@ -1,4 +1,4 @@
-"""What all operators share: the connection, the table, the end from outside, and what OpenLineage is told."""
+"""Shared by all operators: the connection, the table, the end of a task by Airflow, and the data for OpenLineage."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pyhudi_core import orchestration
 
 
 class HudiOperator(BaseOperator):
-    """An operator of tables in the warehouse of a connection."""
+    """An operator for tables in the warehouse of a connection."""
 
     template_fields: Sequence[str] = ("hudi_conn_id",)
     ui_color = "#d5ecf5"
@@ -31,24 +31,24 @@ class HudiOperator(BaseOperator):
         self.hudi_conn_id = hudi_conn_id
 
     def _do_render_template_fields(self, parent: Any, *arguments: Any, **named: Any) -> None:
-        """Fill in the templates, and tell Airflow which options no log and no page of rendered fields may show.
+        """Fill in the templates, and register secret options, which Airflow's logs and rendered fields must not show.
 
-        Airflow calls it for each task, also for a mapped one, whose values are in ``parent``.
+        Airflow calls this for each task; the values of a mapped task are in ``parent``.
         """
         super()._do_render_template_fields(parent, *arguments, **named)
         mask_secrets(getattr(parent, "options", {}))
 
     @property
     def hook(self) -> HudiHook:
-        """The hook of the connection."""
+        """The hook for the connection."""
         return HudiHook(self.hudi_conn_id)
 
     def task_run(self, context: Any) -> TaskRun:
-        """Return the running try of this task."""
+        """Return the current try of this task."""
         return TaskRun(context["ti"], self.log, lambda: self._killed)
 
     def existing(self, table: str, options: Mapping[str, object] | None = None) -> hudi.HudiTable:
-        """Open a table. Raises `TableNotFoundError`, with what to do in Airflow, if it does not exist yet."""
+        """Open a table. Raises `TableNotFoundError`, with advice for Airflow, if the table does not exist yet."""
         try:
             return self.hook.table(table, options)
         except TableNotFoundError as error:
@@ -71,7 +71,7 @@ class HudiOperator(BaseOperator):
                 self.log.warning("OpenLineage is not told of %s: %s", table.location, error)
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
-        """Return what was noted, for the provider of OpenLineage. A failed task tells what it had done before."""
+        """Return the notes for the provider of OpenLineage. A failed task reports its work before the failure."""
         return lineage.lineage_of(self._read, self._written)
 
     def on_kill(self) -> None:
@@ -80,7 +80,10 @@ class HudiOperator(BaseOperator):
 
 
 def refuse_no_service(service: object) -> None:
-    """Raise `InvalidOptionError` for a name that no table service has. A template, or the value of a mapped task, is known when the task runs."""
+    """Raise `InvalidOptionError` for a name that is not a table service.
+
+    A template, or the value of a mapped task, is known only when the task runs.
+    """
     if isinstance(service, str) and "{{" not in service and service not in orchestration.SERVICE_NAMES:
         raise InvalidOptionError(
             f"{service!r} is no table service", hint=f"Choose one of {', '.join(orchestration.SERVICE_NAMES)}."

@@ -1,4 +1,4 @@
-"""What Airflow is told of a commit, in the event of an asset and in the XCom of a task. Knows no Airflow."""
+"""The facts about a commit for Airflow, in the event of an asset and in the XCom of a task. Does not depend on Airflow."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pyhudi as hudi
 from pyhudi_core import orchestration
 
 _SHOWN = 100
-"""The most partitions in the facts of one commit; events and XComs are small."""
+"""The maximum number of partitions in the facts of one commit, because events and XComs are small."""
 
 
 def commit_facts(table: hudi.HudiTable, instant: hudi.Instant, commit: hudi.CommitMetadata) -> dict[str, Any]:
-    """Return the facts of a commit as JSON values: which commit, what it did, how many rows, which partitions, and which run of Airflow made it."""
+    """Return the facts of a commit as JSON values: its instant, its operation, numbers of rows, partitions, and the run of Airflow that made it."""
     stats = hudi.CommitStats.of(commit)
     partitions = sorted(commit.partitions)
     moment = orchestration.moment_of(table, instant.completion_time or instant.requested_time)
@@ -37,6 +37,6 @@ def commit_facts(table: hudi.HudiTable, instant: hudi.Instant, commit: hudi.Comm
 
 
 def partition_keys(table: hudi.HudiTable, commit: hudi.CommitMetadata) -> list[str]:
-    """Return the keys that Airflow's partitioned DAGs know for the folders of a commit: the values of each, joined by ``|``."""
+    """Return the keys of Airflow's partitioned DAGs for the folders of a commit: the partition values, joined by ``|``."""
     columns = table.config.partition_fields
     return ["|".join(orchestration.value_of_path(path, columns)) for path in sorted(commit.partitions) if path]

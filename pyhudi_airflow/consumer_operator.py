@@ -1,4 +1,4 @@
-"""A task that processes what is new in a table, exactly once: the checkpoint is in the commits of the table that it writes."""
+"""A task that processes new changes of a table exactly once: the commits of its output table store the checkpoint."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ _REBUILD = "insert_overwrite_table"
 
 
 class HudiConsumerOperator(HudiOperator):
-    """Read what changed in one table since the last commit of this task to another, and commit what a function makes of it.
+    """Read the changes of one table since the last commit of this task, and commit the result of a function to another table.
 
     Args:
         source, into: names or locations of the tables. ``into`` is created with ``schema``, ``record_key`` and the other settings.
-        python_callable, op_kwargs: the function, and its arguments beside the `pyhudi.Batch`: ``batch.rows()`` are the rows that changed, in
-            their latest state, and ``batch.changes()`` every change with deletes. It returns rows as for a `HudiWriteOperator`; without rows the
-            commit has only the checkpoint.
+        python_callable, op_kwargs: the function, and its arguments besides the `pyhudi.Batch`: ``batch.rows()`` returns the changed rows in their
+            latest state, and ``batch.changes()`` every change, including deletes. The function returns rows as for a `HudiWriteOperator`; without
+            rows the commit has only the checkpoint.
         operation: as for a `HudiWriteOperator`.
-        consumer: the name of the checkpoint; the default is the DAG and the task, of a mapped task with the source.
-        most_commits: the most commits of the source in one batch. Batches follow each other until nothing is new.
-        after_gap: what to do if changes were cleaned before they were read, or undone by a restore: ``fail``; ``rebuild``: make the output
-            anew from all rows of the source.
+        consumer: the name of the checkpoint; the default is the DAG and the task, for a mapped task with the source.
+        most_commits: the maximum number of commits of the source in one batch. Batches follow each other until there are no new commits.
+        after_gap: what to do if changes were cleaned before they were read, or undone by a restore: ``fail``; ``rebuild``: build the output again
+            from all rows of the source.
 
-    Nothing new is a skipped task. Rows and checkpoint are one commit, so a task that dies, is cleared or runs twice processes nothing twice.
+    Without new commits the task is skipped. One commit has rows and checkpoint, so a task that dies, is cleared or runs twice processes nothing
+    twice.
     """
 
     template_fields: Sequence[str] = ("hudi_conn_id", "source", "into", "op_kwargs")
@@ -71,7 +72,7 @@ class HudiConsumerOperator(HudiOperator):
         self.consumer, self.most_commits, self.after_gap = consumer, most_commits, after_gap
 
     def execute(self, context: Any) -> list[dict[str, Any]]:
-        """Process all batches. Raises ``AirflowSkipException`` if nothing is new."""
+        """Process all batches. Raises ``AirflowSkipException`` if there are no new commits."""
         run = self.task_run(context)
         with without_useless_retries():
             consumer = self._consumer(run)
@@ -94,7 +95,7 @@ class HudiConsumerOperator(HudiOperator):
         return hudi.Consumer(name, source, into, most_commits=self.most_commits)
 
     def _default_name(self, run: TaskRun) -> str:
-        """Return the DAG and the task; of a mapped task with the source, for its instances may read several tables into one."""
+        """Return the DAG and the task; for a mapped task with the source, because its instances may read several tables into one."""
         name = f"airflow.{run.ti.dag_id}.{run.ti.task_id}"
         return f"{name}.{self.source}" if is_mapped(run.ti) else name
 

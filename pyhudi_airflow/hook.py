@@ -1,4 +1,4 @@
-"""The hook: a connection of type ``hudi`` names a warehouse of tables, and what is needed to open them.
+"""The hook: a connection of type ``hudi`` names a warehouse of tables, and has the options to open them.
 
 A connection has the warehouse as its host, an S3 key as login and password, and in its extra ``storage_options`` and ``options``, each as an object
 or as JSON text. All values that are secrets are masked in Airflow's logs. Opening a table starts no JVM.
@@ -24,10 +24,10 @@ _SHOWN = 10
 
 
 class HudiHook(BaseHook):
-    """Opens tables of the warehouse that a connection of type ``hudi`` names.
+    """Opens tables of the warehouse of a connection of type ``hudi``.
 
     A table is named by its folder in the warehouse (``orders``, ``sales/orders``) or by a location (``/lake/orders``, ``s3://bucket/orders``). A
-    location needs no connection: without the default connection such a table is opened without storage options.
+    location needs no connection: if the default connection does not exist, the table is opened without storage options.
     """
 
     conn_name_attr: ClassVar[str] = "hudi_conn_id"
@@ -42,9 +42,9 @@ class HudiHook(BaseHook):
 
     @classmethod
     def get_ui_field_behaviour(cls) -> dict[str, Any]:
-        """Return the form for an Airflow that does not read it from the provider's description.
+        """Return the connection form, for releases of Airflow that do not read it from the provider's description.
 
-        There, options are written into the extra, as JSON.
+        In this form, options are entered into the extra, as JSON.
         """
         return {name.replace("-", "_"): value for name, value in form().items()} | {"hidden_fields": ["port", "schema"]}
 
@@ -54,13 +54,13 @@ class HudiHook(BaseHook):
 
     @cached_property
     def settings(self) -> ConnectionSettings:
-        """What the connection says. Raises `InvalidOptionError` for a connection of another type, and for an extra that is no JSON."""
+        """The settings of the connection. Raises `InvalidOptionError` for a connection of another type, and for an extra that is not JSON."""
         if self.absent is not None:
             raise self.absent
         return ConnectionSettings.of(self.get_connection(self.hudi_conn_id), self.hudi_conn_id)
 
     def location(self, table: str) -> str:
-        """Return the location of a table that is named by its folder or by its location."""
+        """Return the location of a table, given its folder or its location."""
         self.refuse_no_name(table)
         if _is_location(table):
             return table.rstrip("/")
@@ -68,7 +68,7 @@ class HudiHook(BaseHook):
 
     @staticmethod
     def refuse_no_name(table: object) -> None:
-        """Raise `InvalidOptionError` for what names no table."""
+        """Raise `InvalidOptionError` for a value that is not a table name."""
         if not isinstance(table, str) or not table.strip("/ "):
             raise InvalidOptionError(
                 f"{table!r} names no table",
@@ -76,7 +76,7 @@ class HudiHook(BaseHook):
             )
 
     def table(self, name: str, options: Mapping[str, object] | None = None) -> hudi.HudiTable:
-        """Open a table. ``options`` are added to those of the connection. Raises `TableNotFoundError` if there is none yet.
+        """Open a table. ``options`` are added to those of the connection. Raises `TableNotFoundError` if the table does not exist yet.
 
         A log line says what works on a table that is only read.
         """
@@ -90,13 +90,13 @@ class HudiHook(BaseHook):
     def table_or_new(self, name: str, schema: Any, **settings: Any) -> hudi.HudiTable:
         """Open a table, or create it with this schema (pyarrow or Spark) if it does not exist.
 
-        ``settings``: ``record_key``, ``partition_by``, ``ordering``, ``table_type``, ``options``. Raises `TableMismatchError` if some are given and
-        the existing table has others.
+        ``settings``: ``record_key``, ``partition_by``, ``ordering``, ``table_type``, ``options``. Raises `TableMismatchError` if the existing table
+        has other settings than the given ones.
         """
         return self.of_settings(name, settings_of(f"The table {name}", **settings), schema)
 
     def of_settings(self, name: str, settings: TableSettings, schema: Any) -> hudi.HudiTable:
-        """`table_or_new` for settings that are checked already."""
+        """Open or create a table as `table_or_new`, with settings that are already checked."""
         opened = orchestration.options_for_open(dict(settings.options))
         try:
             return self._matching(name, settings, opened)
@@ -140,7 +140,7 @@ class HudiHook(BaseHook):
 
 
 class ConnectionSettings:
-    """What a connection says: the warehouse, and the options of storage and tables. It prints no option, because some are secrets."""
+    """The content of a connection: the warehouse, and the options of storage and tables. Its text has no options, because some are secret."""
 
     def __init__(self, warehouse: str, storage_options: dict[str, str], options: dict[str, str]) -> None:
         self.warehouse = warehouse
@@ -157,7 +157,7 @@ class ConnectionSettings:
 
     @classmethod
     def of(cls, connection: Any, conn_id: str) -> ConnectionSettings:
-        """Read a connection, and tell Airflow which values no log may show."""
+        """Read a connection, and register its secrets, which no log may show."""
         if connection.conn_type != CONNECTION_TYPE:
             raise InvalidOptionError(
                 f"The connection {conn_id!r} has the type {connection.conn_type!r}, not 'hudi'",
@@ -187,14 +187,14 @@ class ConnectionSettings:
 
 
 def mask_secrets(options: Mapping[str, object]) -> None:
-    """Tell Airflow which values of options no log may show."""
+    """Register secret values of options, which no log may show."""
     for name, value in options.items():
         if value and orchestration.is_secret(name):
             mask_secret(str(value))
 
 
 async def hook_in_loop(conn_id: str) -> HudiHook:
-    """Return a hook for a trigger. The connection is fetched now, without blocking the loop, so the other methods may run in a thread."""
+    """Return a hook for a trigger. This fetches the connection without blocking the loop, so the other methods may run in a thread."""
     hook = HudiHook(conn_id)
     try:
         connection = await connection_in_loop(hook, conn_id)
@@ -214,7 +214,7 @@ def settings_of(
     schema: Any = None,
     options: Mapping[str, str] | None = None,
 ) -> TableSettings:
-    """Return the settings with which a task creates its table. Raises `InvalidOptionError` for settings with which none could be created."""
+    """Return the settings with which a task creates its table. Raises `InvalidOptionError` for settings with which no table could be created."""
     kind = table_type or (options or {}).get("hoodie.table.type", "copy_on_write")
     keys, partitions = ((given,) if isinstance(given, str) else tuple(given) for given in (record_key, partition_by))
     settings = TableSettings(keys, partitions, ordering, kind, schema, dict(options or {}))
@@ -231,7 +231,7 @@ def _example(conn_id: str) -> str:
 
 
 def _mapping(given: object, name: str, conn_id: str) -> dict[str, str]:
-    """Options from an object or from JSON text. The text itself is in no error: it may hold secrets."""
+    """Parse options from an object or from JSON text. No error shows the text, because it may have secrets."""
     try:
         found = json.loads(given) if isinstance(given, str) and given.strip() else given or {}
     except ValueError:

@@ -1,7 +1,7 @@
-"""What OpenLineage is told of a task: which tables it read and wrote, their columns, the commit, and the rows of the commit.
+"""The data for OpenLineage about a task: the tables that it read and wrote, their columns, the commit, and the number of rows.
 
-An operator notes this while it runs, because OpenLineage asks after the task, in a process of its own. Tables are named by their locations, as in
-OpenLineage's rules for files, so a table has the same name in the lineage of a Spark job.
+An operator records this while it runs, because OpenLineage requests it after the task, in a separate process. Tables are named by their locations, as
+in OpenLineage's rules for files, so a table has the same name in the lineage of a Spark job.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class TableUse:
     """A table that a task has read or written.
 
     Attributes:
-        location: of the table.
+        location: the table's location.
         columns: the names and types of its columns.
-        facts: what is known of its commit, as `commit_facts` gives it; empty if the task made none that changes rows.
+        facts: the facts of its commit, from `commit_facts`; empty if the task made no commit that changes rows.
     """
 
     location: str
@@ -37,7 +37,7 @@ class TableUse:
 
     @classmethod
     def of(cls, table: hudi.HudiTable, facts: Mapping[str, Any] | None = None) -> TableUse:
-        """Look at the columns of a table."""
+        """Return the use of a table with its columns."""
         return cls(table.location, tuple((column.name, str(column.type)) for column in table.schema), facts or {})
 
 

@@ -1,4 +1,4 @@
-"""What Airflow reads of the provider: its modules, its connection type and the form of a connection. Imports neither Airflow nor a table."""
+"""The provider's description for Airflow: its modules, its connection type and the form of a connection. Imports neither Airflow nor a table."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def get_provider_info() -> dict[str, Any]:
 
 
 def form() -> dict[str, Any]:
-    """Return the standard fields of a connection: which of them are shown, and under which name."""
+    """Return the standard fields of a connection: which fields are shown, and under which name."""
     return {
         "hidden-fields": ["port", "schema", "extra"],
         "relabeling": {"host": "Warehouse", "login": "S3 access key id", "password": "S3 secret access key"},
@@ -57,7 +57,7 @@ def form() -> dict[str, Any]:
 
 
 def fields() -> dict[str, Any]:
-    """Return the fields that a connection keeps in its extra. Both may hold secrets, so the form does not show them."""
+    """Return the fields in the extra of a connection. Both may have secrets, so the form does not show them."""
     return {
         "storage_options": _text(
             "Storage options", 'JSON, for example {"endpoint_url": "https://minio:9000"}', format="password"

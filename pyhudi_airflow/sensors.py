@@ -1,4 +1,4 @@
-"""Sensors that wait for a table: for a new state, or for a service that is due. Deferred by default, so that waiting needs no worker."""
+"""Sensors that wait for a table: for a new state, or for a service that is due. They are deferred by default, so that waiting needs no worker."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pyhudi_core import orchestration
 
 
 class HudiTableTrigger(BaseTrigger):
-    """Fire once, when what a sensor waits for has come. It looks in a thread."""
+    """Fire once, when the condition of a sensor is met. The checks run in a thread."""
 
     def __init__(self, *, what: str, poll_interval: float, **asked: Any) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -32,7 +32,7 @@ class HudiTableTrigger(BaseTrigger):
         return f"{__name__}.HudiTableTrigger", {"what": self.what, "poll_interval": self.poll_interval, **self.asked}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look until it has come. An error that waiting may mend is logged, and the sensor's timeout ends the waiting."""
+        """Check until the condition is met. An error that may disappear is logged; the sensor's timeout ends the wait."""
         asked = dict(self.asked)
         conn_id = asked.pop("hudi_conn_id")
         while True:
@@ -64,11 +64,11 @@ class _HudiSensor(BaseSensorOperator):
         self.table, self.hudi_conn_id, self.deferrable = table, hudi_conn_id, deferrable
 
     def asked(self, context: Any) -> dict[str, Any]:
-        """Return the arguments of the look."""
+        """Return the arguments of the check."""
         return {"table": self.table}
 
     def execute(self, context: Any) -> Any:
-        """Look once, and if it has not come, wait in the triggerer."""
+        """Check once; if the condition is not met, wait in the triggerer."""
         found = self.poke(context)
         if found.is_done or not self.deferrable:
             return found.xcom_value if found.is_done else super().execute(context)
@@ -82,13 +82,13 @@ class _HudiSensor(BaseSensorOperator):
         return None
 
     def resume(self, context: Any, event: dict[str, Any]) -> Any:
-        """Return what the trigger has found. Raises ``AirflowFailException`` for what neither waiting nor a retry mends."""
+        """Return the result of the trigger. Raises ``AirflowFailException`` for an error that neither waiting nor a retry can fix."""
         if "error" in event:
             raise AirflowFailException(event["error"])
         return event["found"]
 
     def poke(self, context: Any) -> PokeReturnValue:
-        """Look once. An error that waiting may mend is logged; raises ``AirflowFailException`` for the others."""
+        """Check once. An error that may disappear is logged; for others this raises ``AirflowFailException``."""
         try:
             with without_useless_retries():
                 found = _LOOKS[self.what](HudiHook(self.hudi_conn_id), **self.asked(context))
@@ -99,15 +99,16 @@ class _HudiSensor(BaseSensorOperator):
 
 
 class HudiSnapshotSensor(_HudiSensor):
-    """Wait until the table has another state than a known one.
+    """Wait until the table's state differs from a known one.
 
     Args:
         table: the name of the table in the warehouse, or its location.
-        known: the token of the known state, such as the XCom of an earlier sensor; it may be a template. Without it: any state with a commit.
+        known: the token of the known state, such as the XCom of an earlier sensor; it may be a template. Without it, the sensor waits for any state
+            with a commit.
         deferrable: wait in the triggerer; False: in the worker, with ``mode``.
-        poke_interval, timeout: seconds between two looks, and of the whole waiting, as for any sensor.
+        poke_interval, timeout: seconds between two checks, and for the complete wait, as for any sensor.
 
-    The XCom is the token of the state: no other state of the table has this token. A table that does not exist yet is waited for.
+    The XCom is the token of the state: no other state of the table has this token. The sensor also waits for a table that does not exist yet.
     """
 
     what = "snapshot"
@@ -122,7 +123,7 @@ class HudiSnapshotSensor(_HudiSensor):
 
 
 class HudiServiceDueSensor(_HudiSensor):
-    """Wait until a table service has something to do and its trigger says that it is time.
+    """Wait until a table service has something to do and its trigger is reached.
 
     Args:
         table: the name of the table in the warehouse, or its location.

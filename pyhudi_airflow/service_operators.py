@@ -1,7 +1,7 @@
 """Table services as tasks: one service of one table, the upkeep of a lake, and the examination of a table.
 
-A service with nothing to do is a skipped task with the plan's reason. What it does is planned when it runs, so a task that runs twice or beside
-another program does nothing twice: a plan on the timeline has one executor.
+A service without work is a skipped task with the plan's reason. The work is planned when the task runs, and a plan on the timeline has only one
+executor. So if a task runs twice, or concurrently with another program, no work is done twice.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ class HudiServiceOperator(HudiOperator):
         table: the name of the table in the warehouse, or its location.
         service: ``compaction``, ``log_compaction``, ``clustering``, ``cleaning``, ``archival``, ``indexing``, ``expiry``, ``failed_writes``
             (rollback), ``sweep``, ``tagging`` or another service of the table.
-        when: ``due`` runs what the service's trigger asks for, ``always`` also what it could do before its trigger says so. Plans on the timeline
-            that no process executes are executed in both cases.
-        options: Hudi options for this run, for example the strategy of a clustering.
-        dry_run: only say what would be done; the task is skipped.
-        spark_conn_id: a connection of type ``spark`` or ``spark_connect``, on whose session the service runs. Without it, it runs on Arrow in the
-            worker.
+        when: ``due`` runs the service if its trigger is reached, ``always`` also before that. Plans on the timeline that no process executes are
+            executed in both cases.
+        options: Hudi options for this run, such as the strategy of a clustering.
+        dry_run: only report what would be done; the task is skipped.
+        spark_conn_id: a connection of type ``spark`` or ``spark_connect``, on whose session the service runs. Without a connection, the service runs
+            on Arrow in the worker.
         spark: instead of ``spark_conn_id``: a function that returns the session.
 
-    The XCom says what was done: ``done``, ``figures``, ``instants``. A skipped task has its reason in ``skipped_because``.
+    The XCom has the result: ``done``, ``figures``, ``instants``. A skipped task has its reason in ``skipped_because``.
     """
 
     template_fields: Sequence[str] = ("hudi_conn_id", "spark_conn_id", "table", "service", "options")
@@ -65,7 +65,7 @@ class HudiServiceOperator(HudiOperator):
         self.spark_conn_id = spark_conn_id
 
     def execute(self, context: Any) -> dict[str, Any]:
-        """Plan, and run what is to be done. Raises ``AirflowSkipException`` if that is nothing."""
+        """Plan, and do the work. Raises ``AirflowSkipException`` if there is none."""
         run = self.task_run(context)
         with without_useless_retries():
             table = self.existing(self.table, self.options)
@@ -92,7 +92,7 @@ class HudiServiceOperator(HudiOperator):
         self.log.info("%s: %s: planned: %s", self.table, self.service, state.plan)
         if self.only_plan:
             run.skip(f"it is a dry run: {state.plan}")
-        attended = bool(service.waiting()) and not state.waiting  # a planned restore is for who planned it to execute
+        attended = bool(service.waiting()) and not state.waiting  # the process that planned a restore executes it
         runs = not attended and (self.when == "always" or state.due)
         if not runs and not state.waiting:
             run.skip(state.reason)
@@ -110,13 +110,13 @@ class HudiUpkeepOperator(HudiOperator):
     """Run the services that are due in several tables, the most urgent table first, within limits.
 
     Args:
-        tables: names or locations of tables and of folders with tables; the default is the whole warehouse, which may have no table yet.
+        tables: names or locations of tables and of folders with tables; the default is the complete warehouse, which may have no table yet.
         services: only these services; the default is all.
-        seconds, bytes: no service is begun that would pass this limit of the run; a part of a compaction or clustering that fits is done.
+        seconds, bytes: limits of the run. No service begins that would exceed them; compaction and clustering do the part that fits.
         rules: further rules, instead of ``services``, ``seconds`` and ``bytes``.
-        dry_run: only decide; the task is skipped.
+        dry_run: only report the decisions; the task is skipped.
 
-    An error of one table does not stop the others; the task fails at its end. The XCom has a line for each service that was due.
+    An error of one table does not stop the others; the task fails at its end. The XCom has an entry for each service that was due.
     """
 
     template_fields: Sequence[str] = ("hudi_conn_id", "tables")
@@ -143,7 +143,7 @@ class HudiUpkeepOperator(HudiOperator):
         self.rules = rules or hudi.UpkeepRules(**own)
 
     def execute(self, context: Any) -> list[dict[str, Any]]:
-        """Look at all tables, then run what is due. Raises `TableError` at the end if a table or a service failed."""
+        """Check all tables, then run the services that are due. Raises `TableError` at the end if a table or a service failed."""
         run, hook = self.task_run(context), self.hook
         with without_useless_retries():
             settings = hook.settings
@@ -186,7 +186,7 @@ class HudiCheckOperator(HudiOperator):
     Args:
         table: the name of the table in the warehouse, or its location.
         fail_on: the mildest finding that fails the task: ``repairable`` (the next write repairs it), ``warning`` or ``error``.
-        fresh_within: how old the newest commit with rows may be; None: any age.
+        fresh_within: the maximum age of the newest commit with rows; None: any age.
 
     The XCom has the verdict and the findings.
     """
@@ -207,7 +207,7 @@ class HudiCheckOperator(HudiOperator):
         self.table, self.fail_on, self.fresh_within = table, fail_on, fresh_within
 
     def execute(self, context: Any) -> dict[str, Any]:
-        """Examine the table. Raises `TableError` with what to do if something is wrong."""
+        """Examine the table. Raises `TableError`, with advice, if something is wrong."""
         with without_useless_retries():
             table = self.existing(self.table)
             self.note_read(table)
@@ -243,7 +243,7 @@ class HudiCheckOperator(HudiOperator):
 
 
 class _ProgressLines:
-    """Write into the task's log when a service begins another step, and stop it if Airflow ends the task."""
+    """Log each new step of a service, and stop the service if Airflow ends the task."""
 
     def __init__(self, run: TaskRun, service: str) -> None:
         self.run, self.service, self.what = run, service, ""

@@ -1,7 +1,7 @@
 """A Spark session by a connection of Airflow: type ``spark`` (a master) or ``spark_connect`` (a server).
 
-The connection has the fields of Airflow's provider for Spark, which need not be installed. The driver runs in the worker. So what sends a program
-elsewhere is refused by name: the deploy mode ``cluster``, and Livy.
+The connection has the fields of Airflow's provider for Spark, which need not be installed. The driver runs in the worker. So settings that run the
+driver elsewhere are refused by name: the deploy mode ``cluster``, and Livy.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MEANING = {
     "queue": "spark.yarn.queue",
 }
 _OF_SPARK_SUBMIT = ("rest-port", "rest-scheme", "spark-binary", "yarn_resourcemanager_webapp_address")
-"""What only `spark-submit` needs; the form fills some of them in by itself."""
+"""Fields that only `spark-submit` needs; the form fills in some of them by default."""
 _REFUSED = {
     "livy": "Livy runs a program on the cluster, and gives no session to a task. Start the program with Airflow's LivyOperator, write in it with "
     "pyhudi, and let hudi_asset() follow its commits.",
@@ -35,7 +35,8 @@ _REFUSED = {
 
 @contextmanager
 def optional_session(conn_id: str | None, name: str) -> Iterator[Any]:
-    """Open the session of a connection, with this name of the application, and stop it at the end if it was started here; None without a connection.
+    """Open the session of a connection, with this application name; None without a connection. At the end the session is stopped if it was started
+    here.
 
     Raises `InvalidOptionError` for a connection from which no session can be made, and `ConfigError` if Spark cannot start.
     """
@@ -52,7 +53,7 @@ def optional_session(conn_id: str | None, name: str) -> Iterator[Any]:
 
 
 def settings_of_connection(connection: Any, conn_id: str) -> dict[str, str]:
-    """Return the settings of Spark that a connection means. Raises `InvalidOptionError` for what cannot work in a task."""
+    """Return the Spark settings of a connection. Raises `InvalidOptionError` for settings that cannot work in a task."""
     is_connect = connection.conn_type == "spark_connect"
     if connection.conn_type not in ("spark", "spark_connect"):
         raise InvalidOptionError(
@@ -74,7 +75,7 @@ def settings_of_connection(connection: Any, conn_id: str) -> dict[str, str]:
 
 
 def _of_master(connection: Any, extra: Mapping[str, Any], conn_id: str) -> dict[str, str]:
-    """Return the settings of a connection of the type ``spark``. A URI such as ``spark://host:7077`` has the host without the scheme."""
+    """Return the settings of a connection of the type ``spark``. For a URI such as ``spark://host:7077``, the host has no scheme."""
     is_whole = "://" in connection.host or not connection.port
     master = connection.host if is_whole else f"spark://{connection.host}"
     found = {_MASTER: f"{master}:{connection.port}" if connection.port else master}

@@ -1,4 +1,4 @@
-"""The writes of a task: what it says of each of its tables, and how its rows become one commit, or one transaction over several tables.
+"""The writes of a task: its settings for each table, and the publication of its rows as one commit, or one transaction over several tables.
 
 The rows of all tables are written and checked first. Then one decision publishes the commits of all tables, with one completion time. Each commit
 asks its gate under the lock of its table: whether Airflow still wants the task's result, and whether another try of the task has committed.
@@ -28,7 +28,7 @@ class AlreadyMadeError(RunEndedError):
 
 @dataclass(frozen=True, slots=True)
 class TaskTable:
-    """What a task says of a table that it writes."""
+    """The settings of a task for a table that it writes."""
 
     table: str
     settings: TableSettings
@@ -37,7 +37,7 @@ class TaskTable:
 
     @classmethod
     def of(cls, whose: str, table: str, given: Mapping[str, Any], operation: str) -> TaskTable:
-        """Check what ``tables=`` says of one table; ``operation`` applies if it names none. Raises `InvalidOptionError`."""
+        """Check the settings for one table in ``tables=``; ``operation`` is the default. Raises `InvalidOptionError`."""
         if not isinstance(table, str) or not isinstance(given, Mapping):
             raise orchestration.definition_error(
                 f"{whose} has tables={{{table!r}: {type(given).__name__}}}",
@@ -55,18 +55,18 @@ class TaskTable:
         return cls(table, settings_of(f"{whose}, for the table {table},", **rest), operation, rules)
 
     def with_options(self, options: Mapping[str, str]) -> TaskTable:
-        """Return the same with further options of the task; those of the table stand above them."""
+        """Return the settings with more options of the task. Options of the table override them."""
         return replace(self, settings=replace(self.settings, options={**options, **self.settings.options}))
 
     @property
     def opened_with(self) -> dict[str, object]:
-        """The options with which the table is opened."""
+        """The options for opening the table."""
         return orchestration.options_for_open(dict(self.settings.options))
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedRows:
-    """Rows that are to be written, and their table."""
+    """Rows to write, and their table."""
 
     name: str
     table: hudi.HudiTable
@@ -77,16 +77,16 @@ class PreparedRows:
 
 @dataclass(slots=True)
 class TaskCommits:
-    """The commits of one try of a task. ``adopt``: whether it looks for those of another try."""
+    """The commits of one try of a task. ``adopt``: whether it looks for commits of another try."""
 
     run: TaskRun
     adopt: bool
     _begun: dict[str, hudi.Write] = field(default_factory=dict)
 
     def of_all(self, prepared: Sequence[PreparedRows]) -> list[hudi.Commit]:
-        """Commit what is prepared, in one step. Any error rolls all of it back.
+        """Commit the prepared rows in one step. After an error all of them are rolled back.
 
-        Raises `AlreadyMadeError` if another try has committed, and `InvalidOptionError` for tables that no decision can be about.
+        Raises `AlreadyMadeError` if another try has committed, and `InvalidOptionError` for tables that one decision cannot cover.
         """
         if len(prepared) > 1 and (why := orchestration.why_not_together([each.table for each in prepared])):
             raise InvalidOptionError(
@@ -141,7 +141,7 @@ class TaskCommits:
         self.run.log.info("%s: rolled back, because another commit came first; planning again. %s", each.name, conflict)
 
     def _gate_of(self, each: PreparedRows) -> Callable[[], bool]:
-        """Return what asks Airflow whether the task still runs, and the table whether another try has committed."""
+        """Return a gate that asks Airflow whether the task still runs, and the table whether another try has committed."""
         seen = max((instant.completion_time or "" for instant in each.table.timeline.commits), default="")
 
         def gate() -> bool:
@@ -166,7 +166,7 @@ def made_by(run: TaskRun, tables: Sequence[hudi.HudiTable], context: Any) -> dic
     known = (dag_run.logical_date, dag_run.run_after, dag_run.start_date)
     begun = min((moment for moment in known if moment is not None), default=None)
     if len(tables) > 1 and not orchestration.why_not_together(tables):
-        hudi.snapshot(tables)  # which publishes to its end what another try has decided
+        hudi.snapshot(tables)  # this also publishes a decision of another try to its end
     found = {table.location: orchestration.find_made(table, PREFIX + "run_id", run.made, begun) for table in tables}
     orchestration.refuse_torn({location: made.extra if made else None for location, made in found.items()})
     return {location: made for location, made in found.items() if made is not None}

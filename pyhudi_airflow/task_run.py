@@ -1,7 +1,7 @@
-"""The running task: the identity that its commits store, the gate that each commit passes, and how its errors become states of Airflow.
+"""The running task: the identity in its commits, the gate of each commit, and the conversion of its errors to states of Airflow.
 
-A commit of a task has the names of its DAG, run and task in its extra metadata. The gate is asked under the table's lock, just before a commit is
-decided: it refuses the commit of a task that was killed, marked or cleared meanwhile, so nothing is published after the end of its task.
+A commit of a task has the names of its DAG, run and task in its extra metadata. The gate is called under the table's lock, just before a commit is
+decided. It refuses the commit of a task that was killed, marked or cleared meanwhile, so nothing is published after the end of its task.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pyhudi_core.orchestration import RunEndedError, TableMismatchError
 PREFIX = "airflow."
 SKIPPED_BECAUSE = "skipped_because"
 NOT_RETRIED = (DataError, ConfigError, UnsupportedTableError, PreCommitError, TableMismatchError)
-"""Errors that a retry of the task cannot mend."""
+"""Errors that a retry of the task cannot fix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class TaskRun:
 
     @property
     def identity(self) -> dict[str, str]:
-        """What all tries of the task instance share, as it is stored in commits."""
+        """The identity that all tries of the task instance share, as commits store it."""
         ti = self.ti
         names = {"dag_id": ti.dag_id, "run_id": ti.run_id, "task_id": ti.task_id}
         if is_mapped(ti):
@@ -48,7 +48,7 @@ class TaskRun:
         return all(extra.get(PREFIX + name) == self.identity.get(PREFIX + name) for name in names)
 
     def gate(self) -> bool:
-        """Return True, for the commit is wanted. Raises `RunEndedError` if Airflow has ended this task."""
+        """Return True if the commit is still wanted. Raises `RunEndedError` if Airflow has ended this task."""
         self.refuse_if_killed()
         ti, state = self.ti, state_of(self.ti)
         if state != "running":
@@ -74,7 +74,7 @@ class TaskRun:
 
 @contextmanager
 def without_useless_retries() -> Iterator[None]:
-    """Turn an error that a retry cannot mend into one that ends the task at once. The text says what to do, as before."""
+    """Turn an error that a retry cannot fix into one that ends the task at once. Its text still says what to do."""
     try:
         yield
     except NOT_RETRIED as error:

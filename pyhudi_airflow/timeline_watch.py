@@ -1,4 +1,4 @@
-"""Looks at the timelines of a lake, and which commits of a table have not been reported. It blocks: callers use a thread."""
+"""Read the timelines of a lake, and find the commits of a table that have not been reported. The calls block, so callers use a thread."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyhudi_core.orchestration import TablePosition, TimelineCursor
 from pyhudi_core.orchestration.timeline_cursor import before, completion_of
 
 MOST = 100
-"""The most commits that one look reports; the next look reports the others."""
+"""The maximum number of commits that one look reports; the next look reports the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,19 +27,19 @@ class SeenTimeline:
 
     @property
     def token(self) -> object:
-        """Equal for two looks at the same state."""
+        """The token; equal for two looks at the same state."""
         return None if self.timeline is None else frozenset(self.timeline)
 
 
 @dataclass(slots=True)
 class Looker:
-    """Opens tables once and looks at them again and again. What it says of a table that cannot be read, it says once."""
+    """Opens tables once and reads them repeatedly. A problem of a table is reported only once."""
 
     tables: dict[str, hudi.HudiTable] = field(default_factory=dict)
     said: dict[str, str] = field(default_factory=dict)
 
     def look(self, names: Iterable[str], hook: Any) -> tuple[list[SeenTimeline], list[str]]:
-        """Return a look at each table that can be read, and what is to be said of the others."""
+        """Return a look at each readable table, and messages about the others."""
         looks: list[SeenTimeline] = []
         news: list[str] = []
         for name in names:
@@ -50,7 +50,10 @@ class Looker:
         return looks, news
 
     def news(self, name: str, text: str) -> list[str]:
-        """Return what is to be said of a table, or of the connection (an empty name), if it was not said before. An empty text: all is well."""
+        """Return messages about a table, or about the connection (an empty name), that were not given before.
+
+        An empty text means that all is well.
+        """
         if text == self.said.get(name, ""):
             return []
         self.said[name] = text
@@ -70,7 +73,7 @@ class Looker:
 
 
 def first_position(look: SeenTimeline, start: str) -> TablePosition:
-    """Say where a watcher without a cursor begins: after the newest commit, or before the oldest one of the timeline (``earliest``)."""
+    """Return the first position of a watcher without a cursor: after the newest commit, or before the oldest one of the timeline (``earliest``)."""
     position = TablePosition()
     if look.timeline is not None and start == "newest":
         for instant in look.timeline.completed:
@@ -81,11 +84,11 @@ def first_position(look: SeenTimeline, start: str) -> TablePosition:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What a look shows that was not reported.
+    """The unreported commits of a look.
 
     Attributes:
-        facts: of the commits with rows, oldest completion first.
-        position: after them.
+        facts: the facts of the commits with rows, oldest completion first.
+        position: the position after them.
         more: whether the next look has more to report, because this one had `MOST`.
     """
 
@@ -95,7 +98,7 @@ class News:
 
 
 def news_of(look: SeenTimeline, before_it: TablePosition) -> News:
-    """Return what is not reported yet. ``before_it`` is not changed, so what an error interrupts is reported by the next look.
+    """Return the unreported commits. ``before_it`` is not changed, so after an error the next look reports them again.
 
     A commit that completes late is reported, whatever its times are. Commits that were archived meanwhile come from the history.
     """
@@ -119,7 +122,7 @@ def news_of(look: SeenTimeline, before_it: TablePosition) -> News:
 def _unreported(
     table: hudi.HudiTable, timeline: hudi.Timeline, position: TablePosition
 ) -> list[tuple[hudi.Instant, hudi.CommitMetadata | None]]:
-    """Return the instants that are not reported, oldest completion first; with their metadata if they come from the history."""
+    """Return the unreported instants, oldest completion first; with their metadata if they come from the history."""
     active = position.unreported(timeline.completed)
     found: list[tuple[hudi.Instant, hudi.CommitMetadata | None]] = [(instant, None) for instant in active]
     oldest = min(map(completion_of, timeline.completed), default="")
@@ -131,12 +134,12 @@ def _unreported(
 
 
 def position_of(text: object, name: str) -> TablePosition | None:
-    """Return the position in a stored cursor; None if there is none that can be read."""
+    """Return the position in a stored cursor; None if the cursor is missing or not readable."""
     positions: dict[str, TablePosition] = TimelineCursor.read(text if isinstance(text, str) else None).positions
     return positions.get(name)
 
 
 def cursor_text(position: TablePosition, name: str) -> str:
-    """Return a position as it is stored."""
+    """Return the stored form of a position."""
     text: str = TimelineCursor({name: position}).text([name])
     return text

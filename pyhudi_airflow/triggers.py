@@ -1,8 +1,8 @@
 """The triggers: one that follows the timeline of a table for an asset, and those of deferred sensors. The triggerer's loop never waits for a disk.
 
-With Airflow 3.3 all watchers of a connection share one loop that lists their timelines. The cursor of each table is in the state store of its asset,
-and is stored after Airflow has stored the events before it. So a triggerer that dies repeats events of its last seconds, which have the same
-``instant``, and never loses one. Before 3.3 a trigger has no store: it begins with the next commit whenever it starts.
+With Airflow 3.3 all watchers of a connection share one loop that lists their timelines. The cursor of each table is in the state store of its asset.
+It is stored after Airflow has stored the events before the cursor. So a triggerer that dies repeats the events of its last seconds, which have the
+same ``instant``, and never loses an event. Before 3.3 a trigger has no store: after each start it begins with the next commit.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Save = Callable[[], Awaitable[None]]
 
 @dataclass(slots=True)
 class WatchedTables:
-    """The tables that the watchers of one stream want to see, and those of which a watcher wants a look even if nothing has changed."""
+    """The tables that the watchers of one stream want to see, and the tables that a watcher wants to see even if they have not changed."""
 
     names: Counter[str] = field(default_factory=Counter)
     fresh: set[str] = field(default_factory=set)
@@ -49,19 +49,19 @@ class WatchedTables:
         self.again(name)
 
     def again(self, name: str) -> None:
-        """Ask for a look at this table now."""
+        """Request a look at this table now."""
         self.fresh.add(name)
         self.woken.set()
 
     def leave(self, name: str) -> None:
-        """Take a watcher of this table away."""
+        """Remove a watcher of this table."""
         self.names[name] -= 1
         self.names += Counter()
 
 
 @dataclass(slots=True)
 class SharedLook:
-    """A look that all watchers of a stream get. A watcher of the table adds how to store its cursor when its events are stored."""
+    """A look that all watchers of a stream get. Each watcher of the table adds a function that stores its cursor after its events are stored."""
 
     look: SeenTimeline
     saves: list[Save] = field(default_factory=list)
@@ -75,9 +75,9 @@ def _wanted_of(key: Hashable) -> WatchedTables:
 
 
 class HudiTimelineTrigger(BaseEventTrigger):
-    """Fire once for each completed commit with rows. `hudi_asset` makes one; the arguments are explained there.
+    """Fire once for each completed commit with rows. `hudi_asset` makes this trigger, and explains the arguments.
 
-    Commits of table services do not fire. The payload says which commit it is, what it did, and in which partitions.
+    Commits of table services do not fire. The payload has the commit, its operation and its partitions.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class HudiTimelineTrigger(BaseEventTrigger):
         return f"{__name__}.HudiTimelineTrigger", {name: getattr(self, name) for name in names}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Watch alone, before Airflow 3.3."""
+        """Watch the table in its own loop, before Airflow 3.3."""
         looker, position, token = Looker(), None, object()
         while True:
             looks, said = await look_at(looker, [self.table], self.hudi_conn_id)
@@ -120,7 +120,7 @@ class HudiTimelineTrigger(BaseEventTrigger):
             await asyncio.sleep(self.poll_interval)
 
     def shared_stream_key(self) -> Hashable | None:
-        """Watchers of one connection with one interval share a loop."""
+        """Return a key that the watchers of one connection with the same interval share: they use one loop."""
         return ("pyhudi timeline", self.hudi_conn_id, self.poll_interval)
 
     @classmethod
@@ -156,7 +156,7 @@ class HudiTimelineTrigger(BaseEventTrigger):
             wanted.leave(self.table)
 
     async def _news(self, look: SeenTimeline, position: TablePosition) -> News:
-        """Return what the look shows. A commit that cannot be read is reported by a later look."""
+        """Return the news of the look. A commit that cannot be read is reported by a later look."""
         try:
             return await asyncio.to_thread(news_of, look, position)
         except HudiError as error:
@@ -166,7 +166,7 @@ class HudiTimelineTrigger(BaseEventTrigger):
 
 
 async def look_at(looker: Looker, names: list[str], conn_id: str) -> tuple[list[SeenTimeline], list[str]]:
-    """Look at the tables in a thread. A connection that cannot be used is something to say, too: it may be corrected."""
+    """Read the tables in a thread. A failing connection also gives a message, because the connection may be corrected."""
     try:
         hook = await hook_in_loop(conn_id)
     except HudiError as error:
@@ -188,7 +188,7 @@ def _saving(store: Any, text: str) -> Save:
 
 
 class LakeWatch(SharedStreamProducer):
-    """Lists the timelines of all watched tables of a connection in a thread, and hands on what has changed."""
+    """Lists the timelines of all watched tables of a connection in a thread, and passes changes on."""
 
     def __init__(self, hudi_conn_id: str, poll_interval: float) -> None:
         self.hudi_conn_id, self.poll_interval = hudi_conn_id, poll_interval
@@ -198,7 +198,7 @@ class LakeWatch(SharedStreamProducer):
     async def open_stream(self) -> AsyncIterator[tuple[Any, Any]]:
         """Look at all tables, then wait; a new watcher does not wait."""
         looker, tokens = Looker(), dict[str, object]()
-        self.wanted.woken = asyncio.Event()  # one of this loop
+        self.wanted.woken = asyncio.Event()  # one watcher of this loop
         while True:
             self.wanted.woken.clear()
             names, fresh = sorted(self.wanted.names), set(self.wanted.fresh)
@@ -214,14 +214,14 @@ class LakeWatch(SharedStreamProducer):
             await _until(self.wanted.woken, self.poll_interval)
 
     async def advance(self, batch: Sequence[AdvanceItem]) -> None:
-        """Store the cursors of looks whose events are stored. A store that does not answer is asked again after the next look."""
+        """Store the cursors of looks whose events are stored. After a failure of the store this is repeated after the next look."""
         for item in batch:
             if not item.outcome.failed:
                 self._unsaved += item.broker_payload.saves
         while self._unsaved:
             try:
                 await self._unsaved[0]()
-            except Exception:  # noqa: BLE001  (whatever Airflow's server answers, the watchers go on)
+            except Exception:  # noqa: BLE001  (the watchers continue after any error of Airflow's server)
                 _log.exception("A cursor could not be stored; the next look stores it.")
                 return
             del self._unsaved[0]

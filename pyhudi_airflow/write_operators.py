@@ -1,8 +1,8 @@
-"""Writes as tasks: what a function returns becomes one commit of a table, or one transaction over several tables.
+"""Writes as tasks: the rows of a function become one commit of a table, or one transaction over several tables.
 
 The identity of the task instance (DAG, run, task, map index) is known before anything is written, and the commit stores it. So a retry or a clear
-finds the commit of an earlier try and adopts it, also if the worker died between the commit and its report to Airflow. The search is repeated under
-the table's lock: of two tries that live at once, only one publishes.
+finds the commit of an earlier try and adopts it, even if the worker died between the commit and its report to Airflow. The search is repeated under
+the table's lock: of two concurrent tries, only one publishes.
 """
 
 from __future__ import annotations
@@ -44,18 +44,17 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
             dict with the rows of each table; a table without an entry is not written. All tables change in one step, or none.
         python_callable, op_args, op_kwargs: the function and its arguments, as of a ``PythonOperator``. It returns a Spark DataFrame, data of
             Arrow, pandas or polars, an iterator of Arrow tables, ``HudiWrite(rows, operation)``, or None for no commit.
-        operation: ``upsert``, ``insert``, ``bulk_insert``, ``insert_overwrite``, ``insert_overwrite_table``, ``delete``, ``delete_partitions``, for
-            which the function returns paths of partitions.
-        record_key, partition_by, ordering, table_type, schema, options: for the creation of the table; ``options`` apply to every write.
+        operation: ``upsert``, ``insert``, ``bulk_insert``, ``insert_overwrite``, ``insert_overwrite_table``, ``delete``, or ``delete_partitions``
+            (the function then returns partition paths).
+        record_key, partition_by, ordering, table_type, schema, options: settings for the creation of the table; ``options`` apply to every write.
         pre_commit: validators that can refuse the commit, such as ``hudi.not_null("id")``.
-        adopt: whether a retry or a clear adopts the commit of an earlier try of the same run, without calling the function. False: each try
-            writes again.
-        partitioned_events: give the asset in ``outlets`` one event for each partition that was written (Airflow 3.3). Airflow starts only partitioned
-            DAGs by such events.
-        spark_conn_id: a connection of type ``spark`` or ``spark_connect``. The function gets its session as the argument ``spark``; a DataFrame that
-            it returns is written by Spark.
+        adopt: whether a retry or a clear adopts the commit of an earlier try of the same run, without calling the function. If False, each try writes
+            again.
+        partitioned_events: give the asset in ``outlets`` one event for each written partition (Airflow 3.3). Such events start only partitioned DAGs.
+        spark_conn_id: a connection of type ``spark`` or ``spark_connect``. The function gets the session as the argument ``spark``; Spark writes a
+            DataFrame that the function returns.
 
-    The XCom says which commit was made: instant, completion time, counts of rows, partitions; with ``tables`` by table.
+    The XCom describes the commit: instant, completion time, numbers of rows, partitions; with ``tables`` by table.
     """
 
     template_fields: Sequence[str] = (
@@ -102,7 +101,7 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
         self._several = self._checked(whose) if tables is not None or table is None else ()
 
     def _checked(self, whose: str) -> tuple[TaskTable, ...]:
-        """Return what ``tables`` says. Raises `InvalidOptionError` for arguments that do not go together."""
+        """Return the settings in ``tables``. Raises `InvalidOptionError` for arguments that contradict each other."""
         if self.table is not None or not isinstance(self.tables, Mapping) or not self.tables:
             raise orchestration.definition_error(
                 f"{whose} has table={self.table!r} and tables={self.tables!r}",
@@ -141,18 +140,19 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
             return self._reported(context, super().execute(context))
 
     def execute_callable(self) -> Any:
-        """Call the function, and write what it returns."""
+        """Call the function, and write its rows."""
         if inspect.isgeneratorfunction(self.python_callable):  # its batches are rows, and no events of assets
             return self._write(self.python_callable(*self.op_args, **self.op_kwargs))
         return self._write(super().execute_callable())
 
     def _rendered(self) -> dict[str, TaskTable]:
-        """Return what the task says of each table, with the templates filled in."""
+        """Return the settings for each table, with the templates filled in."""
         if self._several:
             targets = [target.with_options(self.options) for target in self._several]
         else:
             settings = self.settings.with_options(self.options)
-            orchestration.checked_operation(self.operation, f"The task {self.task_id}")  # it may have been a template
+            # The value may have been a template.
+            orchestration.checked_operation(self.operation, f"The task {self.task_id}")
             targets = [TaskTable(str(self.table), settings, self.operation, self.pre_commit)]
         return {target.table: target for target in targets}
 
@@ -163,13 +163,13 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
             return None
 
     def _refuse_only_read(self) -> None:
-        """Raise `TableError` for a table that this release only reads, before the function is called."""
+        """Raise `TableError` for a read-only table, before the function is called."""
         for table in map(self._existing, self._targets.values()):
             if table is not None:
                 orchestration.refuse_only_read(table)
 
     def _refuse_apart(self) -> None:
-        """Raise `InvalidOptionError` for tables that no one step can change, before the function is called or a table is made."""
+        """Raise `InvalidOptionError` for tables that cannot change in one step, before the function is called or a table is created."""
         zones = []
         for target in self._targets.values():
             table = self._existing(target)
@@ -190,7 +190,7 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
         return made_by(self._run, tables, self._context)
 
     def _adopted(self, made: Mapping[str, PastCommit]) -> dict[str, dict[str, Any]]:
-        """Return the facts of the commits of another try, which wrote all that there was for this task."""
+        """Return the facts of the commits of another try, which did all of the task's work."""
         facts = {}
         for name, target in self._targets.items():
             table = self._existing(target)
@@ -224,7 +224,7 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
         return facts
 
     def _requests(self, returned: Any) -> dict[str, HudiWrite]:
-        """Return what to write into each table that the function returned something for."""
+        """Return the writes for each table for which the function returned rows."""
         rows = {str(self.table): returned}
         if self._several:
             rows = dict(orchestration.rows_by_table(returned, self._targets, self._giver.name))
@@ -236,7 +236,7 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
     def _prepared(self, target: TaskTable, request: HudiWrite) -> PreparedRows | None:
         """Return the rows and their table; None if there is nothing to write.
 
-        Raises `TableNotFoundError` for a delete in a table that does not exist: it creates none.
+        Raises `TableNotFoundError` for a delete in a table that does not exist, because a delete creates no table.
         """
         if request.operation == "delete_partitions":
             paths = self._paths(request.data)
@@ -281,7 +281,7 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
         return {**facts, "adopted": adopted, _KEYS: keys}
 
     def _reported(self, context: Any, facts: dict[str, dict[str, Any]]) -> dict[str, Any]:
-        """Give the facts to the assets in ``outlets``, too; return those for the XCom."""
+        """Add the facts to the events of the assets in ``outlets``, and return those for the XCom."""
         keys = {name: of_table.pop(_KEYS, []) for name, of_table in facts.items()}
         report_outlets(context, facts, keys)
         return facts if self._several else facts[str(self.table)]
@@ -290,7 +290,7 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
 def _with_spark(function: Callable[..., Any]) -> Callable[..., Any]:
     """Let Airflow accept a function whose argument ``spark`` is filled in only when the task runs.
 
-    Raises `InvalidOptionError` if arguments without a default follow it: they would be given to ``spark``.
+    Raises `InvalidOptionError` if arguments without a default follow it: their values would be passed to ``spark``.
     """
     signature = inspect.signature(function)
     parameters = [
@@ -325,8 +325,10 @@ class _HudiDecoratedOperator(DecoratedOperator, HudiWriteOperator):
 
 
 def hudi_task(python_callable: Callable[..., Any] | None = None, **more: Any) -> TaskDecorator:
-    """Decorate a function whose rows become a commit: ``@task.hudi(table="orders", record_key="id")``. The arguments are those of
-    `HudiWriteOperator`."""
+    """Decorate a function, so that its rows become a commit: ``@task.hudi(table="orders", record_key="id")``.
+
+    The arguments are those of `HudiWriteOperator`.
+    """
     return task_decorator_factory(
         python_callable=python_callable, decorated_operator_class=_HudiDecoratedOperator, **more
     )

@@ -117,7 +117,7 @@ _BELOW = {
     "TableMismatchError": "errors",
     "service_states": "table_services",
 }
-"""Names that are the same under every orchestrator: they are in `pyhudi_core.orchestration`."""
+"""Names that are the same for every orchestrator; they are defined in `pyhudi_core.orchestration`."""
 
 __all__ = [*sorted({*_HOMES, *_BELOW}), "__version__"]  # noqa: PLE0604
 
@@ -132,5 +132,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """All public names, also those that are not imported yet: ``dg`` looks for components among them."""
+    """Return all public names, including names that are not imported yet: ``dg`` looks for components among them."""
     return sorted({*globals(), *__all__})

@@ -67,7 +67,7 @@ def input_facts_of(context: dg.InputContext) -> InputFacts:
 
 
 def is_own_input(context: dg.InputContext) -> bool:
-    """Say whether the step writes the asset that it reads here. ``step_context.get_output_asset_keys``; a context of a unit test has no step."""
+    """Say whether the step writes the asset that it reads here. Uses ``step_context.get_output_asset_keys``; a context of a unit test has no step."""
     try:
         return context.asset_key in context.step_context.get_output_asset_keys()
     except dg.DagsterInvariantViolationError:
@@ -75,7 +75,7 @@ def is_own_input(context: dg.InputContext) -> bool:
 
 
 def is_called_directly(context: dg.AssetExecutionContext) -> bool:
-    """Say whether it is a context of ``dg.build_asset_context``. It has no run, and Dagster raises an error if its run is accessed."""
+    """Say whether a context comes from ``dg.build_asset_context``. Such a context has no run, and Dagster raises an error if its run is accessed."""
     try:
         return context.run is None
     except dg.DagsterError:
@@ -110,13 +110,16 @@ def with_resources(asset: dg.AssetsDefinition, resources: Mapping[str, dg.Resour
 
 
 def add_output_entries(context: dg.OutputContext, key: dg.AssetKey, partition: str, entries: Mapping[str, Any]) -> None:
-    """Entries for the event of one partition of an output. ``step_context.add_asset_metadata``."""
+    """Add entries to the event of one partition of an output. Uses ``step_context.add_asset_metadata``."""
     context.step_context.add_asset_metadata(entries, asset_key=key, partition_key=partition)
 
 
 def with_output_named(context: dg.AssetExecutionContext, output: str) -> None:
-    """Let ``context.add_output_metadata(...)`` mean this output if it names none: the checks of an asset are outputs of its step, too, and with
-    several outputs Dagster asks for a name. ``vars(context)``, where the method is shadowed."""
+    """Make this output the default of ``context.add_output_metadata(...)``.
+
+    The checks of an asset are outputs of its step, too, and with several outputs Dagster requires a name. Uses ``vars(context)``, where the method is
+    shadowed.
+    """
     add = context.add_output_metadata
 
     def named(metadata: Mapping[str, Any], output_name: str | None = None, mapping_key: str | None = None) -> None:
@@ -126,12 +129,14 @@ def with_output_named(context: dg.AssetExecutionContext, output: str) -> None:
 
 
 def set_output_data_version(context: dg.OutputContext, key: dg.AssetKey, version: str) -> None:
-    """The data version of an output. ``step_context.set_data_version``."""
+    """Set the data version of an output. Uses ``step_context.set_data_version``."""
     context.step_context.set_data_version(key, dg.DataVersion(version))
 
 
 def resource_definitions_of(context: dg.SensorEvaluationContext) -> Mapping[str, Any]:
-    """Return the resources of the code location of a sensor, which a tick need not require, and those that a test gave it. ``resource_defs``, and
-    ``RepositoryDefinition.get_top_level_resources``."""
+    """Return the resources of the code location of a sensor, even if its tick does not require them, and resources from a test.
+
+    Uses ``resource_defs`` and ``RepositoryDefinition.get_top_level_resources``.
+    """
     of_location = context.repository_def.get_top_level_resources() if context.repository_def is not None else {}
     return {**of_location, **(context.resource_defs or {})}

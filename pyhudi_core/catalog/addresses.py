@@ -1,7 +1,7 @@
 """Tables by their names in a catalog: the address ``thrift://host:9083/database/table`` of a Hive Metastore, and ``glue://database/table``.
 
-Without the table, such an address is a lake: all Hudi tables of the database. `open_table` and its siblings ask `found` where a table is, so every
-door takes such addresses. The catalog says where a table is, and nothing else: its rows, columns and options come from its folder.
+Without the table, such an address means a lake: all Hudi tables of the database. `open_table` and similar functions call `found` to locate a table,
+so they all accept such addresses. The catalog only gives the location of a table: its rows, columns and options come from its folder.
 
 A merge-on-read table has several names in a catalog. A lake lists the shortest one; all of them open the table.
 """
@@ -36,14 +36,14 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class CatalogAddress:
-    """A database in a catalog, and mostly a table there.
+    """A database in a catalog, and usually a table in the database.
 
     Attributes:
         text: the address, as users wrote it.
         database, name: in lower case, as catalogs have them; ``name`` is empty for a lake.
         keys: the options by which a sync finds the same catalog.
-        runtime: by which the catalog is asked.
-        given, storage_options: of the caller.
+        runtime: the runtime for requests to the catalog.
+        given, storage_options: the caller's options.
     """
 
     text: str
@@ -85,7 +85,7 @@ class CatalogAddress:
         ).catalog
 
     def ask(self, what: Callable[[Catalog], _T]) -> _T:
-        """Ask the catalog, whose database must be there. Raises `CatalogError`."""
+        """Send a request to the catalog, whose database must exist. Raises `CatalogError`."""
         options = self.catalog_options
         with opening.opened(options, StorageSpec("glue://", self.storage_options), self.runtime) as catalog:
             if not catalog.has_database(self.database):
@@ -97,18 +97,18 @@ class CatalogAddress:
             return what(catalog)
 
     def options_of(self, name: str) -> dict[str, object]:
-        """Return the options of a table that is ``name`` in the catalog: its sync goes to the place from which it came."""
+        """Return the options of the table ``name`` of the catalog, so that its sync uses the same catalog."""
         return {**self.given, **self.keys, f"{_HIVE}table": name}
 
 
 @dataclass(frozen=True, slots=True)
 class FoundTable:
-    """A Hudi table that a catalog has.
+    """A Hudi table in a catalog.
 
     Attributes:
-        location: of its folder.
-        name: in the catalog, by which a sync makes all of its names.
-        entries: all its names there.
+        location: its folder.
+        name: the name in the catalog from which a sync derives all names of the table.
+        entries: all its names in the catalog.
         place: the catalog, for messages.
     """
 
@@ -157,10 +157,10 @@ def found(address: CatalogAddress) -> FoundTable | None:
 
 
 def found_at(address: CatalogAddress, location: str) -> FoundTable | None:
-    """Return the table at an address if it is the one in this folder; None if the catalog has no name of it any more. Raises `CatalogError`."""
+    """Return the table at an address if it is the table in this folder; None if the catalog has no name of it any more. Raises `CatalogError`."""
     try:
         one = found(address)
-    except UnsupportedTableError:  # somebody else's table has the name now
+    except UnsupportedTableError:  # another table has the name now
         return None
     return one if one is not None and path_of(one.location) == path_of(location) else None
 
@@ -179,7 +179,7 @@ def needed(address: CatalogAddress) -> FoundTable:
 
 
 def names_in(address: CatalogAddress) -> tuple[str, ...]:
-    """Return the names of the Hudi tables of a database, sorted: one of each table. Raises `CatalogError`."""
+    """Return the names of the Hudi tables of a database, sorted, with one name for each table. Raises `CatalogError`."""
     tables = address.ask(lambda catalog: [one for one in catalog.tables(address.database) if is_hudi(one)])
     shortest: dict[str, str] = {}
     for one in sorted(tables, key=lambda one: (len(one.name), one.name)):
@@ -188,7 +188,7 @@ def names_in(address: CatalogAddress) -> tuple[str, ...]:
 
 
 def new_location(address: CatalogAddress) -> str:
-    """Return where a new table of this name comes: a folder of the database's folder. Raises `CatalogError` if the database names none."""
+    """Return the location for a new table of this name: a folder in the database's folder. Raises `CatalogError` if the database has none."""
 
     def ask(catalog: Catalog) -> str:
         folder = catalog.folder_of(address.database)
@@ -204,12 +204,12 @@ def new_location(address: CatalogAddress) -> str:
 
 
 def remove(address: CatalogAddress, table: FoundTable) -> None:
-    """Take all names of a table out of the catalog. Its files stay."""
+    """Remove all names of a table from the catalog. Its files stay."""
     _for_each(address, table, lambda catalog, one: catalog.remove(one))
 
 
 def mark(address: CatalogAddress, table: FoundTable, dropping: bool = True) -> None:
-    """Mark all names of a table: a drop of it has begun, so they may go when no table is found any more. Or take the marks away."""
+    """Mark all names of a table: a drop of it has begun, so the names may be removed when the table is gone. Or remove the marks."""
 
     def change(catalog: Catalog, one: CatalogTable) -> None:
         kept = {name: text for name, text in one.parameters.items() if name != DROPPING}
@@ -221,7 +221,7 @@ def mark(address: CatalogAddress, table: FoundTable, dropping: bool = True) -> N
 
 
 def _for_each(address: CatalogAddress, table: FoundTable, do: Callable[[Catalog, CatalogTable], None]) -> None:
-    """Do something with each name of a table that the catalog still has."""
+    """Call a function for each name of a table that the catalog still has."""
 
     def ask(catalog: Catalog) -> None:
         for one in table.entries:
@@ -237,5 +237,5 @@ def _same(one: CatalogTable, other: CatalogTable) -> bool:
 
 
 def _openable(location: str) -> str:
-    """Return a location as this project opens it."""
+    """Return a location in the form in which this project opens it."""
     return location.rstrip("/").replace("s3n://", "s3://", 1)

@@ -1,6 +1,6 @@
 """Columns as catalogs name their types: Hive's type strings, and Spark's schema as JSON, cut into pieces that fit into a parameter.
 
-Hudi's HiveSchemaUtil and SparkDataSourceTableUtils are the models. Names are in lower case for Hive, and as they are for Spark.
+Hudi's HiveSchemaUtil and SparkDataSourceTableUtils are the models. Names are in lower case for Hive, and unchanged for Spark.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _SPARK = {
     pa.string(): "string", pa.binary(): "binary", pa.date32(): "date", pa.time64("us"): "long",
 }  # fmt: skip
 _WIDER = {"int": ("bigint", "float", "double"), "bigint": ("float", "double"), "float": ("double",)}
-"""The types that a reader of Hive takes older files as."""
+"""The wider types as which a Hive reader can read older files."""
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 
 
 def hive_type(kind: pa.DataType, *, timestamps: bool) -> str:
-    """Return the type as Hive writes it, without blanks. ``timestamps``: whether times are ``timestamp``, else ``bigint``."""
+    """Return the type as Hive writes it, without blanks. ``timestamps``: whether times are ``timestamp``; otherwise they are ``bigint``."""
     types = pa.types
     if types.is_timestamp(kind):
         return "timestamp" if timestamps else "bigint"
@@ -43,7 +43,7 @@ def hive_type(kind: pa.DataType, *, timestamps: bool) -> str:
 
 
 def spark_schema(fields: Iterable[pa.Field], comments: Mapping[str, str]) -> str:
-    """Return Spark's JSON for columns in this order. ``comments``: what columns are."""
+    """Return Spark's JSON for columns in this order. ``comments``: descriptions of columns."""
     shown = [_spark_field(each, comments.get(each.name, "")) for each in fields]
     return json.dumps({"type": "struct", "fields": shown}, separators=(",", ":"), ensure_ascii=False)
 
@@ -70,13 +70,13 @@ def _spark_type(kind: pa.DataType) -> Any:
 
 
 def in_pieces(name: str, text: str, size: int) -> dict[str, str]:
-    """Return parameters that hold a long text, as Spark reads it: ``name.numParts`` and ``name.part.0`` and so on."""
+    """Return a long text as several parameters, in Spark's form: ``name.numParts`` and ``name.part.0`` and so on."""
     pieces = [text[start : start + size] for start in range(0, len(text), size)]
     return {f"{name}.numParts": str(len(pieces)), **{f"{name}.part.{n}": piece for n, piece in enumerate(pieces)}}
 
 
 def from_pieces(name: str, parameters: Mapping[str, str]) -> object:
-    """Return what `in_pieces` wrote, parsed; None if there is nothing that can be read."""
+    """Return the parsed content that `in_pieces` wrote; None if it is not readable."""
     try:
         count = int(parameters.get(f"{name}.numParts", "0"))
         return json.loads("".join(parameters[f"{name}.part.{n}"] for n in range(count))) if count else None
@@ -85,7 +85,7 @@ def from_pieces(name: str, parameters: Mapping[str, str]) -> object:
 
 
 def may_become(before: str, after: str) -> bool:
-    """Say whether Hive reads files with the type ``before`` as ``after``: the same, a wider number, or a nested type that may have more fields."""
+    """Say whether Hive can read files with the type ``before`` as ``after``: the same type, a wider number, or a nested type with more fields."""
     if before == after or after in _WIDER.get(before, ()):
         return True
     old, new = _DECIMAL.fullmatch(before), _DECIMAL.fullmatch(after)

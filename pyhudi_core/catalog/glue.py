@@ -1,7 +1,7 @@
 """AWS Glue as a catalog, through boto3. Each request is bounded, and sent once.
 
-Credentials and region are those of the storage options of a table on Amazon's S3; else boto3 finds them. Keys of another store, which has an
-``endpoint_url``, say nothing about Glue.
+Credentials and region are those of the storage options of a table on Amazon's S3; otherwise boto3 finds them. Keys of another store, which has an
+``endpoint_url``, are not used for Glue.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from pyhudi_core.storage.clear_text import warn_of_clear_text
 from pyhudi_core.storage.s3_options import S3Options
 
 _MOST_WRITTEN, _MOST_DROPPED, _MOST_READ = 100, 25, 1_000
-"""Partitions of one request."""
+"""The maximum numbers of partitions in one request."""
 _OF_AN_INPUT = frozenset(
     ("Name", "Description", "Owner", "LastAccessTime", "LastAnalyzedTime", "Retention", "StorageDescriptor", "PartitionKeys", "ViewOriginalText",
      "ViewExpandedText", "TableType", "Parameters", "TargetTable")
 )  # fmt: skip
-"""What a table of Glue has that a request may give; the rest Glue fills in."""
+"""The fields of a Glue table that a request may set; Glue fills in the others."""
 _DENIED = ("AccessDeniedException", "UnrecognizedClientException", "ExpiredTokenException", "InvalidSignatureException")
 _RIGHTS = (
     "The table itself is as it should be. A sync needs the rights glue:GetDatabase, CreateDatabase, GetTable, CreateTable, UpdateTable, "
@@ -100,7 +100,7 @@ class GlueCatalog:
             raise AlreadyThere
 
     def alter(self, table: CatalogTable, *, cascade: bool) -> None:
-        """Alter, the partitions first: who dies between them finds the table as it was, and begins again."""
+        """Alter the table, its partitions first: after a crash in between, the table is unchanged, and the next sync begins again."""
         if cascade:
             known = list(self.partitions(table, None).values())
             for start in range(0, len(known), _MOST_WRITTEN):

@@ -1,7 +1,7 @@
-"""A list of the newest base files, in a file of the table: what BigQuery, DuckDB and ClickHouse read without a catalog.
+"""A list of the newest base files, in a file of the table. BigQuery, DuckDB and ClickHouse can read it without a catalog.
 
 The form is that of Hudi's ManifestFileWriter with absolute paths. It shows the newest state of a copy-on-write table, and the read-optimized state of
-a merge-on-read table. Each sync replaces the file, unless it is the same.
+a merge-on-read table. Each sync replaces the file, unless it is unchanged.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ MANIFEST_PATH = ".hoodie/absolute-path-manifest/latest-snapshot.csv"
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The file as it must be. ``files``: how many it names; ``body``: its bytes; ``is_new``: the table has another one, or none."""
+    """The required file.
+
+    ``files``: number of named files; ``body``: its bytes; ``is_new``: whether the table's current file differs or is missing.
+    """
 
     files: int
     body: bytes
@@ -38,7 +41,7 @@ def manifest_of(context: TableContext) -> Manifest:
 
 
 def write(context: TableContext) -> Manifest:
-    """Write the file, if it is not as it must be."""
+    """Write the file, if the table's file differs."""
     found = manifest_of(context)
     if found.is_new:
         context.storage.put(MANIFEST_PATH, found.body)

@@ -1,6 +1,6 @@
 """A Hive Metastore as a catalog, through its Thrift interface (Hive 3 and 4). The connection is that of the lock in a metastore.
 
-Requests are those that both releases have: Hive 4 no longer has ``get_table``. An alteration does not make the metastore count files again.
+Only requests that both releases support are used: Hive 4 no longer has ``get_table``. An alteration does not make the metastore count files again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pyhudi_core.runtime.base import Clock
 
 _MOST_PARTITIONS = 10_000_000
 _PIECE, _PIECE_OF_TABLES = 1_000, 100
-"""Partitions, and tables, that are read by one request."""
+"""The numbers of partitions, and of tables, that one request reads."""
 _NO_STATISTICS = {"DO_NOT_UPDATE_STATS": "true"}
 
 
@@ -37,8 +37,8 @@ class MetastoreCatalog:
 
     Args:
         where: its servers.
-        clock: when objects are made, by the metastore's own fields.
-        owner: of new tables.
+        clock: gives the creation times in the metastore's own fields.
+        owner: the owner of new tables.
     """
 
     def __init__(self, where: HiveMetastore, clock: Clock, owner: str) -> None:
@@ -201,6 +201,6 @@ def _columns_of(fields: Iterable[Any]) -> tuple[CatalogColumn, ...]:
 
 
 def _name(table: CatalogTable, values: Values) -> str:
-    """Return the name by which the metastore knows a partition."""
+    """Return the metastore's name of a partition."""
     pairs = zip(table.partition_keys, values, strict=True)
     return "/".join(f"{escaped(key.name)}={escaped(value) or DEFAULT_PARTITION}" for key, value in pairs)

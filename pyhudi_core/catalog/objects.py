@@ -1,6 +1,6 @@
-"""What a catalog holds of a table, as values: tables and partitions. `Catalog` is what each kind of catalog does with them.
+"""The objects of a catalog as values: tables and partitions. `Catalog` has the operations of each kind of catalog.
 
-Hive Metastore and Glue hold the same objects. Their clients (`metastore`, `glue`) translate, and keep what this package does not know as it was.
+Hive Metastore and Glue hold the same objects. Their clients (`metastore`, `glue`) translate, and preserve unknown fields.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Values = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class CatalogColumn:
-    """A column: its name in lower case, its type as Hive writes it, and what it is."""
+    """A column: its name in lower case, its type as Hive writes it, and its description."""
 
     name: str
     type: str
@@ -28,7 +28,7 @@ class CatalogColumn:
 
 @dataclass(frozen=True, slots=True)
 class CatalogPartition:
-    """A partition: its values as text, its folder, and by which input format its files are read."""
+    """A partition: its values as text, its folder, and the input format of its files."""
 
     values: Values
     location: str
@@ -41,10 +41,10 @@ class CatalogTable:
 
     Attributes:
         location: the folder of the Hudi table.
-        input_format: by which Hive reads it; it makes the table read-optimized or real-time.
+        input_format: Hive's input format, which makes the table read-optimized or real-time.
         parameters, serde_parameters: properties of the table, and of how its rows are read.
-        managed: dropping it in the catalog deletes the data.
-        raw: the object as the catalog gave it, which an alteration starts from.
+        managed: whether dropping the table in the catalog deletes the data.
+        raw: the object as the catalog returned it, from which an alteration starts.
     """
 
     database: str
@@ -73,7 +73,7 @@ class Catalog(Protocol):
 
     @property
     def place(self) -> str:
-        """Where it is, for messages."""
+        """The catalog's address, for messages."""
         ...
 
     def has_database(self, name: str) -> bool:
@@ -81,15 +81,15 @@ class Catalog(Protocol):
         ...
 
     def folder_of(self, database: str) -> str:
-        """Return the folder in which a database has new tables; empty if it says none."""
+        """Return the folder for new tables of a database; empty if the database has none."""
         ...
 
     def tables(self, database: str) -> Iterable[CatalogTable]:
-        """Return all tables of a database that is there, whosever they are."""
+        """Return all tables of an existing database, whoever owns them."""
         ...
 
     def create_database(self, name: str) -> None:
-        """Create a database; nothing happens if it is there."""
+        """Create a database, if it does not exist."""
         ...
 
     def table(self, database: str, name: str) -> CatalogTable | None:
@@ -101,11 +101,11 @@ class Catalog(Protocol):
         ...
 
     def alter(self, table: CatalogTable, *, cascade: bool) -> None:
-        """Give the table, whose ``raw`` is what the catalog has, this content. ``cascade``: its partitions get the columns, too."""
+        """Change the table, whose ``raw`` is the catalog's current object, to this content. ``cascade``: its partitions get the columns, too."""
         ...
 
     def remove(self, table: CatalogTable) -> None:
-        """Take a table out of the catalog; no data is deleted. One that is gone already is none to remove."""
+        """Remove a table from the catalog, if it exists. No data is deleted."""
         ...
 
     def partitions(self, table: CatalogTable, wanted: Collection[Values] | None) -> dict[Values, CatalogPartition]:
@@ -113,15 +113,15 @@ class Catalog(Protocol):
         ...
 
     def add(self, table: CatalogTable, partitions: Sequence[CatalogPartition]) -> None:
-        """Add partitions; one that is there stays as it is."""
+        """Add partitions. Existing ones are not changed."""
         ...
 
     def change(self, table: CatalogTable, partitions: Sequence[CatalogPartition]) -> None:
-        """Give partitions that are there another location, and the columns and the format of the table."""
+        """Give existing partitions another location, and the columns and the format of the table."""
         ...
 
     def drop(self, table: CatalogTable, values: Sequence[Values]) -> None:
-        """Drop partitions; no data is deleted. One that is gone already is none to drop."""
+        """Drop partitions, as far as they exist. No data is deleted."""
         ...
 
     def close(self) -> None:
@@ -130,7 +130,7 @@ class Catalog(Protocol):
 
 
 def refused(place: str, what: str, detail: str, hint: str = "") -> CatalogError:
-    """Return the error of a catalog that did not do something."""
+    """Return the error of a catalog that refused a request."""
     return CatalogError(
         f"{place} did not {what}: {' '.join(detail.split()):.300}".rstrip(": "),
         hint=hint

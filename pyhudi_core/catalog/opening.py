@@ -1,4 +1,4 @@
-"""Opening the catalog that the options name."""
+"""Open the catalog that the options name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _URIS = "hoodie.datasource.hive_sync.metastore.uris"
 
 @contextmanager
 def opened(options: CatalogOptions, storage: Storage | StorageSpec, runtime: Runtime) -> Iterator[Catalog]:
-    """Open the catalog for a block. ``storage``: of the table, whose credentials Glue may take.
+    """Open the catalog for a block. ``storage``: the table's storage, whose credentials Glue may use.
 
     Raises `MissingExtraError` without its package, `InvalidOptionError` and `CatalogError`.
     """
@@ -45,7 +45,7 @@ def _open(options: CatalogOptions, storage: Storage | StorageSpec, runtime: Runt
 
 
 def _of_amazon(storage: Storage | StorageSpec) -> S3Options | None:
-    """Return the options of a storage that is Amazon's S3; the keys of another store are not for Glue."""
+    """Return the options of a storage on Amazon's S3; keys of other stores are not for Glue."""
     if not storage.location.startswith(("s3://", "s3a://", "glue://")):
         return None
     spec = storage if isinstance(storage, StorageSpec) else storage.spec()

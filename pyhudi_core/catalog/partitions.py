@@ -1,8 +1,8 @@
 """The partitions of a catalog: the values of a folder, and which folders changed since the last sync.
 
-The catalog knows the completion time of the newest commit that it has (`LAST_COMPLETION`). Commits that completed later say which folders they wrote.
-Completion times are in the order in which commits become visible, so a commit that began early and completed late is not missed. All folders are
-compared if the commits since then are not all on the active timeline, and once after a restore (`LAST_RESTORE`).
+The catalog knows the completion time of the newest commit that it has (`LAST_COMPLETION`). Commits that completed later name the folders that they
+wrote. Completion times are in the order in which commits become visible, so a commit that began early and completed late is not missed. All folders
+are compared if the commits since then are not all on the active timeline, and once after a restore (`LAST_RESTORE`).
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _DAY = re.compile(r"(\d{4})/(\d{2})/(\d{2})")
 
 @dataclass(frozen=True, slots=True)
 class ChangedFolders:
-    """ChangedFolders of partitions.
+    """The changed folders of partitions.
 
     Attributes:
-        there: folders that have files in the newest state.
-        gone: folders that have none any more.
-        reason: why these are all folders of the table; empty if they are those of the commits since the last sync.
+        there: folders with files in the newest state.
+        gone: folders that no longer have files.
+        reason: why all folders of the table are included; empty if only those of the commits since the last sync are.
     """
 
     there: frozenset[str] = frozenset()
@@ -39,12 +39,12 @@ class ChangedFolders:
 
 
 def values_of(folder: str, config: TableConfig, *, decode: bool) -> Values:
-    """Return the values of a folder as the catalog has them.
+    """Return the partition values of a folder in the catalog's form.
 
     Args:
         folder: relative to the table, with prefix folders.
-        config: the table's.
-        decode: replace ``%XX``.
+        config: the table's configuration.
+        decode: whether to replace ``%XX``.
 
     Raises `UnsupportedTableError` for a folder that does not show a value for each partition column.
     """
@@ -81,7 +81,7 @@ def partitions_of(
 
 
 def newest(state: Snapshot) -> dict[str, str]:
-    """Return the parameters that say which commit a catalog has; empty for a table without commits."""
+    """Return the parameters that name the newest commit for a catalog; empty for a table without commits."""
     commits = state.timeline.commits.instants
     if not commits:
         return {}
@@ -115,12 +115,12 @@ def changed_since(context: TableContext, state: Snapshot, known: Mapping[str, st
 
 
 def every_folder(state: Snapshot, reason: str) -> ChangedFolders:
-    """Return all folders that have files in the newest state."""
+    """Return all folders with files in the newest state."""
     return ChangedFolders(frozenset(piece.partition for piece in state.view.all_slices()), reason=reason)
 
 
 def _why_all(context: TableContext, state: Snapshot, known: Mapping[str, str]) -> str:
-    """Say why the commits since the last sync do not tell all changes; empty if they do."""
+    """Say why the commits since the last sync do not show all changes; empty if they do."""
     since, timeline = known.get(LAST_COMPLETION, ""), state.timeline
     if not known.get(LAST_COMMIT):
         return "the catalog does not say which commit it has"

@@ -1,12 +1,12 @@
-"""Compare what a catalog has with what it must have (`look`), and change it (`carry_out`).
+"""Compare the objects in a catalog with the required ones (`look`), and change them (`carry_out`).
 
-The steps of a change are in an order in which each one may be the last: the table with its columns, its partitions, and then the parameters that say
-which commit the catalog has. Whoever dies before the end leaves these parameters as they were, so the next sync looks at the same commits again. Each
-step may be repeated: a partition that is there is not added, and one that is gone is not dropped.
+A sync may be interrupted after each step. The order is: the table with its columns, its partitions, and then the parameters that name the last commit
+in the catalog. If a process dies before the end, these parameters are unchanged, so the next sync considers the same commits again. Each step may be
+repeated: an existing partition is not added, and a missing one is not dropped.
 
-Two syncs at once: the one that finds the parameters changed before its last step begins anew.
+If two syncs run concurrently, the one that finds changed parameters before its last step begins again.
 
-A table of the same name that is not this Hudi table's is refused, and nothing was changed in the catalog then.
+A table of the same name that belongs to another table is refused, and nothing in the catalog is changed.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ _MARKS = (names.LAST_COMMIT, names.LAST_COMPLETION, names.LAST_RESTORE)
 
 @dataclass(frozen=True, slots=True)
 class TableChanges:
-    """What one table of a catalog lacks.
+    """The changes of one table of a catalog.
 
     Attributes:
-        wanted: what the catalog must have.
-        there: what it has; None if it has no such table.
-        altered: what is different, in words; empty if nothing is, but for partitions and the time of the sync.
-        cascade: the partitions get the columns, too.
-        add, change, drop: partitions.
-        marks: the parameters that say which commit the catalog has; empty if they are as they should be.
-        reason: why all partitions were compared; empty if those of the new commits were enough.
+        wanted: the required table.
+        there: the existing table; None if there is none.
+        altered: the differences in words, without partitions and the time of the sync; empty if there are none.
+        cascade: whether the partitions get the columns, too.
+        add, change, drop: partitions to add, to change and to drop.
+        marks: the parameters that name the commit of the sync; empty if they are up to date.
+        reason: why all partitions were compared; empty if comparing those of the new commits was enough.
     """
 
     wanted: CatalogTable
@@ -62,7 +62,7 @@ class TableChanges:
 
 @dataclass(frozen=True, slots=True)
 class CatalogDifference:
-    """What a catalog lacks of a Hudi table. ``database``: one that has to be created; empty if it is there."""
+    """The changes of a catalog for a Hudi table. ``database``: a database to create; empty if it exists."""
 
     tables: tuple[TableChanges, ...] = ()
     database: str = ""
@@ -72,7 +72,7 @@ class CatalogDifference:
 
 
 def look(context: TableContext, catalog: Catalog) -> CatalogDifference:
-    """Compare. Changes nothing.
+    """Compare the catalog with the table. Changes nothing.
 
     Raises `UnsupportedTableError` for a table that a catalog cannot have as it is, or that is somebody else's there, and `CatalogError`.
     """
@@ -97,7 +97,7 @@ def look(context: TableContext, catalog: Catalog) -> CatalogDifference:
 
 
 def sync(context: TableContext, catalog: Catalog, progress: Progress) -> CatalogDifference:
-    """Bring the catalog to the newest state of the table; returns what was different. Raises as `look`."""
+    """Bring the catalog to the newest state of the table, and return the differences. Raises as `look`."""
     for _ in range(TRIES):
         found = look(context, catalog)
         if found.database:
@@ -112,14 +112,14 @@ def sync(context: TableContext, catalog: Catalog, progress: Progress) -> Catalog
 
 
 def location_of(context: TableContext) -> str:
-    """Return the table's location as catalogs name it."""
+    """Return the table's location in the form of catalogs."""
     place = context.storage.location.rstrip("/")
     is_s3 = place.startswith(("s3a://", "s3n://")) and context.options.catalog.mode == GLUE
     return "s3://" + place[6:] if is_s3 else place
 
 
 def carry_out(catalog: Catalog, changes: TableChanges, batch: int, progress: Progress) -> bool:
-    """Make the changes of one table. False: another process changed the table meanwhile, so its partitions have to be looked at again."""
+    """Make the changes of one table. Returns False if another process changed the table meanwhile, so that its partitions must be compared again."""
     if not changes:
         return True
     table = changes.wanted
@@ -150,7 +150,7 @@ def _batches(items: Sequence[_T], size: int) -> Iterable[Sequence[_T]]:
 
 
 def _mark(catalog: Catalog, changes: TableChanges) -> bool:
-    """Say in the catalog which commit it has; False if another sync has said something meanwhile."""
+    """Record in the catalog which commit it has. Returns False if another sync has recorded one meanwhile."""
     table = changes.wanted
     now, before = catalog.table(table.database, table.name), changes.there
     if now is None or _marks(now) != _marks(before):
@@ -164,7 +164,7 @@ def _marks(table: CatalogTable | None) -> dict[str, str]:
 
 
 def _new(context: TableContext, state: Snapshot, tables: Iterable[CatalogTable]) -> tuple[TableChanges, ...]:
-    """Return the changes for tables that are not there."""
+    """Return the changes for missing tables."""
     folders = every_folder(state, "the table is new there") if context.config.is_partitioned else ChangedFolders()
     return tuple(
         TableChanges(
@@ -200,7 +200,7 @@ def _refuse_foreign(context: TableContext, catalog: Catalog, table: CatalogTable
 
 
 def path_of(location: str) -> str:
-    """Return a location without its scheme and the slash at its end: the metastore adds a scheme, and engines use different ones."""
+    """Return a location without its scheme and trailing slash: the metastore adds a scheme, and engines use different ones."""
     scheme, found, rest = location.rstrip("/").partition("://")
     if found:
         return rest if scheme != "file" else rest.removeprefix("localhost")
@@ -215,7 +215,7 @@ def _changes(
     there: CatalogTable | None,
     seen: dict[tuple[str, ...], ChangedFolders],
 ) -> TableChanges:
-    """Compare one table. ``seen``: what changed since a commit; the tables of one Hudi table mostly have the same."""
+    """Compare one table. ``seen``: the changes since a commit; the tables of one Hudi table usually share them."""
     if there is None:
         return _new(context, state, [table])[0]
     columns, what = _columns(context, table, there)
@@ -241,9 +241,9 @@ def _changes(
 def _columns(
     context: TableContext, table: CatalogTable, there: CatalogTable
 ) -> tuple[tuple[CatalogColumn, ...], list[str]]:
-    """Return the columns that the table gets, and what is new of them, in words.
+    """Return the columns that the table gets, and a text about the new ones.
 
-    Columns that are there keep their places, because a metastore compares types by place. Comments of others stay if none are wanted.
+    Existing columns keep their positions, because a metastore compares types by position. Existing comments stay if the options want none.
     """
     new, old = {one.name: one for one in table.columns}, {one.name: one for one in there.columns}
     what = [f"column {name} is new" for name in new if name not in old]
@@ -282,12 +282,15 @@ def _refused_type(context: TableContext, table: CatalogTable, column: str, befor
 
 
 def _merged(table: CatalogTable, there: CatalogTable, what: list[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the parameters that the table gets: those of others stay, old pieces of Spark's schema go. Adds to ``what`` is different."""
+    """Return the parameters that the table gets.
+
+    Parameters of other programs stay; old pieces of Spark's schema are removed. Adds the differences to ``what``.
+    """
     new = {name: text for name, text in table.parameters.items() if name != "EXTERNAL"}
     pieces = (f"{names.SCHEMA}.part.", f"{names.SCHEMA}.numParts")
     schema = from_pieces(names.SCHEMA, table.parameters)
     if schema is not None and schema == from_pieces(names.SCHEMA, there.parameters):
-        # The same schema, which Hudi's tool writes with other blanks.
+        # The same schema, which Hudi's tool writes with other whitespace.
         new = {name: there.parameters.get(name, text) for name, text in new.items() if not name.startswith(pieces)}
         new |= {name: text for name, text in there.parameters.items() if name.startswith(pieces)}
     kept = {name: text for name, text in there.parameters.items() if not name.startswith(f"{names.SCHEMA}.")}

@@ -1,4 +1,4 @@
-"""The tables that a catalog must have for a Hudi table, as a pure function of its state: what Hudi's HiveSyncTool makes."""
+"""The required tables of a catalog for a Hudi table, as Hudi's HiveSyncTool makes them: a pure function of the table's state."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ REAL_TIME = f"{_FORMATS}realtime.HoodieParquetRealtimeInputFormat"
 PROVIDER, SCHEMA = "spark.sql.sources.provider", "spark.sql.sources.schema"
 LAST_COMMIT, LAST_COMPLETION = "last_commit_time_sync", "last_commit_completion_time_sync"
 LAST_RESTORE = "pyhudi.last.restore.sync"
-"""Completion time of the newest restore that a sync saw. Hudi's tool leaves it as it is."""
+"""The completion time of the newest restore that a sync has seen. Hudi's tool does not change it."""
 """The parameters by which a sync knows what the catalog has: Hudi's tool writes and reads them, too."""
 AS_READ_OPTIMIZED = "hoodie.query.as.ro.table"
 
 
 def is_hudi(table: CatalogTable) -> bool:
-    """Say whether a table of a catalog is a Hudi table, whichever tool has made it."""
+    """Say whether a table of a catalog is a Hudi table, whichever tool created it."""
     by_provider = table.parameters.get(PROVIDER, "").lower() == "hudi"
     return by_provider or table.input_format in (READ_OPTIMIZED, REAL_TIME) or LAST_COMMIT in table.parameters
 
 
 @dataclass(frozen=True, slots=True)
 class SyncedTable:
-    """What the objects of a catalog depend on.
+    """The state of a table that determines the objects of a catalog.
 
     Attributes:
-        location: of the table, as the catalog names it.
+        location: the table's location, in the catalog's form.
         schema: its columns, without meta columns.
     """
 
@@ -99,7 +99,7 @@ def _table(state: SyncedTable, options: CatalogOptions, name: str, *, real_time:
 
 
 def _for_spark(config: TableConfig, schema: pa.Schema, comments: Mapping[str, str], piece: int) -> dict[str, str]:
-    """Return the parameters by which Spark finds a table of Hudi's data source; partition columns come last in its schema."""
+    """Return the parameters by which Spark finds a table of Hudi's data source. Partition columns are last in its schema."""
     fields = [schema.field(name) for name in config.partition_fields if name in schema.names]
     others = [each for each in schema if each.name not in set(config.partition_fields)]
     found = {PROVIDER: "hudi", **in_pieces(SCHEMA, spark_schema([*others, *fields], comments), piece)}
@@ -110,7 +110,10 @@ def _for_spark(config: TableConfig, schema: pa.Schema, comments: Mapping[str, st
 
 
 def _partition_keys(state: SyncedTable, options: CatalogOptions) -> tuple[CatalogColumn, ...]:
-    """Return the keys with the types of their columns; ``string`` for folders that do not read as the column's type: formatted times."""
+    """Return the keys with the types of their columns.
+
+    The type is ``string`` for folders that cannot be parsed as the column's type, such as formatted times.
+    """
     config = state.config
     alone = config.keygenerator_type is KeyGenerator.TIMESTAMP
     keys = []

@@ -111,7 +111,7 @@ def _later(exam: Examination) -> dict[Instant, CommitMetadata]:
             for instant in context.folder.load().commits:
                 if instant not in known:
                     found[instant] = context.folder.read_commit(instant)
-    except CorruptionError as error:  # such as a restore's plan, without which nobody knows which commits count
+    except CorruptionError as error:  # such as a restore's plan, without which it is unknown which commits count
         exam.add(FindingKind.METADATA_UNREADABLE, describe(error), error.path)
     return found
 

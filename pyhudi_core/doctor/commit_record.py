@@ -1,7 +1,7 @@
 """Examine the commit record, and decided commits that are not published yet.
 
-The record names the files that a decided commit creates. Its content is as untrusted as any other file, so the names are checked:
-only completed files of the timeline and staged objects of this package are allowed.
+The record names the files that a decided commit creates. Its content is untrusted, as that of any other file, so the names are checked: only
+completed files of the timeline and staged objects of this package are allowed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pyhudi_core.transaction.rollback_plans import names_rolled_back
 _AREA = Area.COMMIT_RECORD
 _METADATA_TABLE = f"{METADATA_TABLE}/.hoodie/"
 _BY_RESERVATION = {*map(str, PLANNED), str(Action.SAVEPOINT)}
-"""Whose intents name a reservation: plans, builds of a metadata table, savepoints."""
+"""Actions whose intents name a reservation: plans, builds of a metadata table, savepoints."""
 
 
 def examine(exam: Examination) -> None:
@@ -45,7 +45,7 @@ def examine(exam: Examination) -> None:
 
 
 def examine_staged(exam: Examination) -> None:
-    """Report staged objects that no pending and no decided commit needs."""
+    """Report staged objects that neither a pending nor a decided commit needs."""
     staged = exam.below(_AREA, f"{layout.STAGED}/")
     exam.counts["staged commits"] = len(staged)
     exam.add_summary(_AREA, f"{exam.counts['commit records']} record files, {len(staged)} staged commits")
@@ -116,7 +116,7 @@ def _examine_intent(exam: Examination, context: TableContext, record: Record) ->
 
 
 def _is_at_work(exam: Examination, context: TableContext, intent: Intent) -> bool:
-    """Say whether the writer that decided the commit is running, and publishing it at this moment."""
+    """Say whether the writer that decided the commit is running, and may still publish it."""
     writer = Instant(intent.requested_time, Action.COMMIT, State.INFLIGHT)
     beats = exam.storage.head(layout.heartbeat(intent.requested_time)) is not None
     return beats and not heartbeat.is_dead(context, writer)
@@ -125,7 +125,7 @@ def _is_at_work(exam: Examination, context: TableContext, intent: Intent) -> boo
 def _is_void(exam: Examination, context: TableContext, intent: Intent) -> bool:
     """Say whether nobody publishes the decision any more: its instant, or that of a companion, was rolled back or removed.
 
-    Hudi's writers remove the metadata table, with its part of our newest commit, if they are told to write none.
+    Hudi's writers remove the metadata table, with its part of our newest commit, if they are configured to write none.
     """
     if any(exam.storage.head(path) is None for path in (intent.inflight, *intent.companions)):
         return True
@@ -137,7 +137,7 @@ def _is_void(exam: Examination, context: TableContext, intent: Intent) -> bool:
 
 
 def _unsafe(context: TableContext, intent: Intent) -> str | None:
-    """Return a path of the intent that no commit creates."""
+    """Return a path of the intent that no commit creates; None if there is no such path."""
     for item in intent.publications:
         if item.kind is not PublicationKind.CREATE:
             if not _may_be_replaced(item.path, context, intent) or (
@@ -151,7 +151,7 @@ def _unsafe(context: TableContext, intent: Intent) -> str | None:
             return item.path
     if intent.inflight == layout.heartbeat(intent.requested_time) and intent.action in _BY_RESERVATION:
         return None
-    # A rollback's intent names the file of the write that it ends, which may have no inflight file; that of an executor names the plan.
+    # The intent of a rollback names the file of the write that it ends, which may have no inflight file; the intent of an executor names the plan.
     any_state = intent.action == str(Action.ROLLBACK) or intent.action in PLANNED
     states = (State.REQUESTED, State.INFLIGHT) if any_state else (State.INFLIGHT,)
     folder, _, name = intent.inflight.rpartition("/")
@@ -187,7 +187,7 @@ def _may_be_made(path: str, folder: str, intent: Intent) -> bool:
         if path.startswith(f"{layout.executions(intent.requested_time)}/"):
             return True
         if action is Action.CLUSTERING and path.startswith(f"{FOLDER}/") and name == f"{intent.requested_time}{META}":
-            return True  # new ranges of hashes
+            return True  # new ranges of hashes for a bucket index
         if action is Action.RESTORE and path == layout.restore(intent.requested_time):
             return True
     plan = Instant(intent.requested_time, Action.ROLLBACK, State.REQUESTED)
@@ -197,7 +197,7 @@ def _may_be_made(path: str, folder: str, intent: Intent) -> bool:
     parent, _, name = path.rpartition("/")
     instant = parse_file_name(name)
     if parent == HISTORY and name == history_name(requested_time):
-        return True  # the columns with their numbers
+        return True  # the file of the columns with their numbers
     if intent.action == str(Action.SAVEPOINT):
         return parent == folder and instant is not None and instant.action is Action.SAVEPOINT
     if (

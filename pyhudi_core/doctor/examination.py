@@ -72,8 +72,8 @@ class Limits:
 class Examination:
     """The state of an examination: what is known about the table so far.
 
-    ``config`` and ``context`` are None if the properties cannot be used. ``decided``, ``living`` and ``dead`` are requested times: of decided commits
-    that are not published, of writers that are running (or may be), and of dead writers. ``archived`` has the requested times of archived commits.
+    ``config`` and ``context`` are None if the properties cannot be used. ``decided``, ``living`` and ``dead`` are requested times: those of decided
+    but unpublished commits, of writers that run or may run, and of dead writers. ``archived`` has the requested times of archived commits.
     """
 
     storage: ReadOnlyStorage
@@ -119,7 +119,7 @@ class Examination:
         what_to_do: str | None = None,
         count: int = 1,
     ) -> None:
-        """Record a finding; beyond the limit of its kind it is only counted."""
+        """Record a finding. Findings beyond the limit of their kind are only counted."""
         usual = kind.usual
         area, severity = area or usual.area, severity or usual.severity
         if kind in (FindingKind.NOT_EXAMINED, FindingKind.STORAGE_FAILED, FindingKind.EXAMINATION_FAILED):
@@ -132,7 +132,7 @@ class Examination:
             self.findings.append(Finding(kind, severity, area, masked_text(what), place, instant, advice, count))
 
     def not_examined(self, area: Area, what: str, where: str | None = None, what_to_do: str | None = None) -> None:
-        """Record that something was not examined; what several examinations meet is one finding, of the first area."""
+        """Record that something was not examined. If several areas cannot examine the same thing, it is one finding, of the first area."""
         known = (FindingKind.NOT_EXAMINED, masked_text(what), None if where is None else masked_text(where))
         if any((found.kind, found.what, found.where) == known for found in self.findings):
             self.incomplete.add(area)

@@ -44,7 +44,7 @@ class Named:
 
 
 def examine(exam: Examination, listed: Listed, later: Mapping[Instant, CommitMetadata]) -> None:
-    """Compare; ``later`` are the commits completed while the folder was listed."""
+    """Compare the files with the commits. ``later`` are the commits completed while the folder was listed."""
     named = named_by(exam, exam.commits)
     _examine_named(exam, named, listed, later)
     _examine_replaced(exam, named, listed)
@@ -63,7 +63,7 @@ def examine(exam: Examination, listed: Listed, later: Mapping[Instant, CommitMet
 
 
 def named_by(exam: Examination | None, commits: Mapping[Instant, CommitMetadata]) -> Named:
-    """Return what commits name, in the order of completion, so that later commits count. With ``exam``, contradictions are findings."""
+    """Return what commits name, in the order of completion, so that later commits count. With ``exam``, contradictions become findings."""
     found = Named()
     for instant, commit in sorted(commits.items(), key=lambda item: item[0].completion_time or item[0].requested_time):
         for stat in commit.stats:
@@ -96,7 +96,7 @@ def _take(exam: Examination | None, found: Named, instant: Instant, stat: WriteS
 
 
 def _examine_names(exam: Examination, named: Named, listed: Listed) -> None:
-    """Report logs whose name has the time of the base file below them, as in version 6, and not that of the commit that wrote them."""
+    """Report logs whose name contains the time of their base file, as in version 6, instead of the time of the commit that wrote them."""
     old = [
         path
         for path, writer in named.writers.items()
@@ -114,7 +114,10 @@ def _examine_names(exam: Examination, named: Named, listed: Listed) -> None:
 
 
 def _examine_hidden(exam: Examination, plan: Instant, paths: Sequence[str], listed: Listed) -> None:
-    """Name the rows in logs of version 6 that have the time of a pending compaction. Hudi's upgrade keeps the plan; its readers skip these logs."""
+    """Report the rows in logs of version 6 that have the time of a pending compaction.
+
+    Hudi's upgrade keeps the plan, and Hudi's readers then skip these logs.
+    """
     with exam.recording_failures(_AREA, min(paths)):
         writers = frozenset(instant.requested_time for instant in exam.commits)
         files = [listed.files[path] for path in paths]
@@ -243,7 +246,7 @@ def _examine_partitions(exam: Examination, named: Named, listed: Listed) -> None
 
 
 def _examine_unnamed(exam: Examination, listed: Listed, named: set[str]) -> None:
-    """Classify every file that no commit names: of running writers, of dead writers, or leaked (``file_groups/unnamed_files.py``)."""
+    """Classify every file that no commit names: file of a running writer, of a dead writer, or leaked (``file_groups/unnamed_files.py``)."""
     owners = _owners(exam)
     of_writers: dict[FindingKind, Counter[str]] = defaultdict(Counter)
     unjudged = 0
@@ -279,7 +282,7 @@ _WRITES = {
 
 
 def _owners(exam: Examination) -> Owners:
-    """Say whose files are, as far as the examination knows."""
+    """Return the known owners of files, as far as the examination knows them."""
     archived = exam.archived
 
     def was_archived(time: str) -> bool | None:

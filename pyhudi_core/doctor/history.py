@@ -37,7 +37,7 @@ def examine(exam: Examination) -> None:
 
 
 def _examine_old_timeline(exam: Examination) -> None:
-    """Report the files that an upgrade from version 6 left, and commits of writers that did not know of it."""
+    """Report the files that an upgrade from version 6 left, and the commits of writers that did not notice the upgrade."""
     if exam.context is None or exam.context.config.timeline_layout == 1:
         return
     if not exam.context.config.raised_at:
@@ -55,7 +55,7 @@ def _examine_old_timeline(exam: Examination) -> None:
 
 
 def _examine_upgrade_of_hudi(exam: Examination, context: TableContext) -> None:
-    """Report commits that are only on the timeline of version 6: Hudi's upgrade logs a file that it cannot read, and goes on without it."""
+    """Report commits that are only on the timeline of version 6: Hudi's upgrade logs a file that it cannot read, and continues without the file."""
     with exam.recording_failures(_AREA, FOLDER):
         for instant in left_behind(context.folder):
             path = f"{FOLDER}/{LayoutOne().file_name(instant)}"
@@ -98,7 +98,7 @@ def _examine_state(exam: Examination, state: HistoryState) -> None:
 
 
 def _examine_file(exam: Examination, state: HistoryState, file: HistoryFile) -> list[str] | None:
-    """Return the requested times of completed writes; None if they are not known."""
+    """Return the requested times of completed writes; None if they are unknown."""
     path = f"{exam.history_folder}/{file.name}"
     info = state.objects.get(file.name)
     if info is not None and info.size != file.size:

@@ -67,7 +67,7 @@ class Incident:
 
     Attributes:
         location: the table's location, without credentials.
-        taken_ms: when, in epoch milliseconds of the recording machine.
+        taken_ms: the time of the recording, in epoch milliseconds of the recording machine.
         conditional_replace: whether the storage has conditional replacement (object stores do, disks do not).
         gone: identities of writers that were known to have ended.
         lock_identity: kind and address of the lock that the recording handle uses; empty if unknown.

@@ -147,7 +147,7 @@ class FindingKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Usual:
-    """The defaults of a kind; an examination may set others."""
+    """The default severity, area and advice of a kind; an examination may set others."""
 
     area: Area
     severity: Severity

@@ -1,4 +1,4 @@
-"""Examine locks: the holder, the time since when it holds the lock, whether it can still be running, and whether all writers use the same lock.
+"""Examine locks: who holds the lock since when, whether the holder can still be running, and whether all writers use the same lock.
 
 Covers the lock file of Hudi's FileSystemBasedLockProvider (which this package uses too), that of its StorageBasedLockProvider, and the audit of past
 holdings.
@@ -45,7 +45,10 @@ def examine(exam: Examination) -> None:
 
 
 def lock_state(context: TableContext) -> str:
-    """Say which lock the table has, and who holds it. Three small reads; a lock that is not in the table's folder is not asked."""
+    """Return which lock the table has, and who holds it.
+
+    This makes three small reads. A lock outside the table's folder is not read.
+    """
     identity = context.lock.identity
     if not identity.startswith(_IN_TABLE):
         return f"{identity}, whose holder only its own program knows"
@@ -58,7 +61,7 @@ def lock_state(context: TableContext) -> str:
 
 
 def examine_identity(exam: Examination, found: str, instant: str | None = None, where: str | None = None) -> None:
-    """Report whether a writer used another lock than this handle does."""
+    """Report whether a writer used another lock than this handle uses."""
     context = exam.context
     if context is None:
         return

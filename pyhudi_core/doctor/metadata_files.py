@@ -35,12 +35,12 @@ class Comparison:
     Attributes:
         table: the metadata table, opened for ``data``, the timeline.
         unknown: completed commits that the metadata table does not contain.
-        partitions: the partitions that it lists.
-        entries: sizes of the data files that it lists, by path.
+        partitions: the partitions that the metadata table lists.
+        entries: sizes of the data files that the metadata table lists, by path.
         unsafe: listed paths outside the table.
         stored: sizes of the data files in the folders.
         named: the files that commits name.
-        differing: paths about which two of the three sources disagree; sorted.
+        differing: sorted paths about which two of the three sources disagree.
     """
 
     table: MetadataTable
@@ -73,7 +73,7 @@ class Comparison:
         return not (self.unknown or self.unsafe or self.differing)
 
     def listed_again(self, exam: Examination) -> Comparison:
-        """Return the comparison after another listing of the folders with differing files, without folders that cannot be listed."""
+        """List the folders of differing files again, and return the new comparison, without folders that cannot be listed."""
         folders = {split(path)[0] for path in self.differing}
         stored = {path: size for path, size in self.stored.items() if split(path)[0] not in folders}
         unseen = set(folders)
@@ -172,7 +172,7 @@ def _report_missing(exam: Examination, found: Comparison, path: str, unknown: se
     """Report a stored file that the metadata table does not list. Files of a missing commit are not reported again."""
     time = _time(path)
     if exam.config is not None and exam.config.was_raised and _is_log(path) and path not in found.named.writers:
-        return  # version 6 names all logs of a slice, also those of a write that was rolled back
+        return  # version 6 names all logs of a slice, including logs of a write that was rolled back
     if path in found.named.sizes:
         if time not in unknown:
             what = "The file exists and a commit names it, but it is not listed"

@@ -99,7 +99,7 @@ class _Footer:
     nulls: int | None
 
     def hidden_by(self, said: ColumnStats) -> str:
-        """Return what a reader that trusts the statistics would miss of the file; empty if nothing."""
+        """Return what a reader that trusts these statistics would miss in the file; empty if nothing."""
         if self.nulls and said.null_count == 0:
             return f"the file has {self.nulls:,} nulls, the statistics none"
         if self.bounds is None:

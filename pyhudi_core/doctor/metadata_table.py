@@ -32,7 +32,7 @@ _ATTEMPTS = 3
 
 
 def examine(exam: Examination, listed: Listed, *, keys: bool = True) -> None:
-    """Compare properties and folder, then examine the content. ``keys``: whether record keys are looked up in it."""
+    """Compare properties and folder, then examine the content. ``keys``: whether to look up record keys in the record index."""
     if exam.config is None or not _is_there(exam, exam.config):
         return
     context = exam.context
@@ -121,7 +121,7 @@ def _is_still(context: TableContext, found: Comparison) -> bool:
 
 
 def _examine_indexes(exam: Examination, context: TableContext, found: Comparison, keys: bool) -> None:
-    """Compare its statistics and keys with the files of the data table; these are found by commits and listing only."""
+    """Compare the metadata table's statistics and keys with the data files, which are found without the metadata table."""
     try:
         listed = replace(context.config, metadata_partitions=())
         snapshot = build(context.storage, context.folder, listed, found.data, executor=context.runtime.executor)
@@ -148,8 +148,8 @@ def _examine_indexes(exam: Examination, context: TableContext, found: Comparison
 def _are_complete(exam: Examination, table: MetadataTable) -> bool:
     """Say whether all files of the indexes were examined and are complete: the trailers of HFiles, and all blocks of logs.
 
-    ``files`` is read completely anyway. Entries are compared for the list of files and for the record index only; in the other partitions an older
-    entry in place of a lost one would prune files with matching rows.
+    The partition ``files`` is read completely elsewhere. Entries are compared only for the list of files and the record index. In the other
+    partitions, an older entry in place of a lost one would prune files with matching rows.
     """
     bases, logs, damaged = _files(table, (name for name in table.partitions if name != FILES))
     if len(bases) + len(logs) > exam.limits.footers:
@@ -170,7 +170,7 @@ def _are_complete(exam: Examination, table: MetadataTable) -> bool:
 
 
 def _files(table: MetadataTable, partitions: Iterable[str]) -> tuple[list[str], list[str], list[tuple[str, str]]]:
-    """Return the base files and the logs of partitions, and for each that has lost a file, its path and why it cannot be used."""
+    """Return the base files and the logs of partitions; and, for each partition that has lost a file, its path and why it cannot be used."""
     pieces: list[SlicePiece] = []
     lost: list[tuple[str, str]] = []
     for name in partitions:

@@ -1,7 +1,7 @@
 """Examine pending instants and heartbeats, and report which writers are running.
 
 A writer is dead if its heartbeat has expired or its process on this machine has ended. It is foreign if it has no heartbeat. Only the instants of
-dead writers are rolled back automatically. A service that fails or is interrupted gives its heartbeat back, and its plan stays.
+dead writers are rolled back automatically. A service that fails or is interrupted removes its heartbeat, and its plan stays.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ def examine(exam: Examination) -> None:
 
 
 def _lost(exam: Examination, context: TableContext) -> dict[Instant, bool]:
-    """Return the instants whose completed file is lost, and whether a commit record has it."""
+    """Return the instants whose completed file is lost, each with the answer whether a commit record has the file."""
     with exam.recording_failures(Area.TIMELINE, exam.timeline_folder):
         try:
             return {instant: record is not None for instant, record in lost_completions.find(context, exam.timeline)}
-        except CorruptionError as error:  # found by the other examinations
+        except CorruptionError as error:  # the other examinations report it
             exam.not_examined(Area.TIMELINE, f"Lost completed files were not looked for: {describe(error)}", error.path)
     return {}
 
@@ -112,7 +112,7 @@ def _examine_instant(exam: Examination, context: TableContext, instant: Instant,
             what_to_do=AT_WORK if at_work else None,
         )
     elif time in exam.decided:
-        exam.living.add(time)  # the commit record says that it will be published
+        exam.living.add(time)  # the finding about the commit record says that it will be published
     elif beats and _is_dead(exam, context, instant):
         exam.dead.add(time)
         _dead(exam, context, instant, path)
@@ -130,7 +130,7 @@ def _examine_instant(exam: Examination, context: TableContext, instant: Instant,
 
 
 def _without_heartbeat(exam: Examination, context: TableContext, instant: Instant) -> tuple[str, str]:
-    """Return what is said about a pending instant without a heartbeat, and what to do."""
+    """Return the finding's text about a pending instant without a heartbeat, and its advice."""
     time, action = instant.requested_time, instant.action
     what = f"The {action} is {instant.state} and has no heartbeat"
     if action in _SERVICES and _gave_up(exam, context, time):
@@ -148,12 +148,12 @@ def _without_heartbeat(exam: Examination, context: TableContext, instant: Instan
 
 
 def _goes_on(context: TableContext, instant: Instant) -> bool:
-    """Say whether the next commit executes the plan (`services.cleaning.cleaning`)."""
+    """Say whether the next commit executes this plan (`services.cleaning.cleaning`)."""
     return instant.action is Action.CLEAN and context.options.cleaning.by_commits
 
 
 def _gave_up(exam: Examination, context: TableContext, time: str) -> bool:
-    """Say whether a process of this package executed the plan, and has given its heartbeat back."""
+    """Say whether a process of this package executed the plan, and then removed its heartbeat."""
     with exam.recording_failures(Area.HEARTBEATS, layout.executions(time)):
         return plan_executors.newest_executor(context, time) is not None
     return False
@@ -215,7 +215,7 @@ def _named_by(exam: Examination, context: TableContext, timeline: Timeline, inst
 
 
 def _examine_beat(exam: Examination, context: TableContext, time: str, info: ObjectInfo) -> None:
-    """Examine a heartbeat without a pending instant: it is a reservation, or was left by a finished or dead writer."""
+    """Examine a heartbeat without a pending instant: it is a reservation, or a finished or dead writer left it."""
     if not is_time(time):
         exam.add(
             FindingKind.HEARTBEAT_WITHOUT_INSTANT,

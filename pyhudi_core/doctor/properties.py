@@ -66,7 +66,7 @@ def examine(exam: Examination, opened: OpenedTable) -> None:
     exam.add_summary(_AREA, f"{len((main if main.usable else backup).properties)} properties")
     if not main.exists and not backup.exists:
         if _AREA in exam.incomplete:
-            return  # the storage did not answer, so nothing is known
+            return  # the storage did not answer, so nothing is known about the table
         found = no_table(opened.storage)
         exam.add(FindingKind.NO_TABLE, found.message, PATH, what_to_do=found.hint)
         return
@@ -139,7 +139,7 @@ def _examine_values(exam: Examination, properties: dict[str, str]) -> None:
 
 
 def _open(exam: Examination, opened: OpenedTable, properties: dict[str, str]) -> None:
-    """Parse the values of the properties, and open the table. If it cannot be used, the reason is a finding."""
+    """Parse the values of the properties, and open the table. The reason for a failure becomes a finding."""
     timeline = properties.get("hoodie.timeline.path", "").strip() or "timeline"
     history = properties.get("hoodie.timeline.history.path", "").strip() or "history"
     try:

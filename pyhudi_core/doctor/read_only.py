@@ -1,4 +1,4 @@
-"""A read-only storage, which the doctor gets instead of the real one, so that nothing it calls can change the table."""
+"""A read-only storage. The doctor gets it instead of the real one, so no code that the doctor calls can change the table."""
 
 from __future__ import annotations
 

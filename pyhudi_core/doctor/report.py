@@ -117,7 +117,7 @@ class CheckReport:
 
     @property
     def verdict(self) -> str:
-        """One sentence."""
+        """The verdict in one sentence."""
         if self.ok:
             partly = [str(summary.area) for summary in self.areas if not summary.complete]
             return "nothing wrong was found" + (f"; not completely examined: {', '.join(partly)}" if partly else "")

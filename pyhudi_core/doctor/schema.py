@@ -28,7 +28,7 @@ _AREA = Area.SCHEMA
 
 
 def load(exam: Examination) -> Snapshot | None:
-    """Return the table's current state, for this examination and that of the keys; None if it cannot be read."""
+    """Return the table's current state, for this examination and the examination of keys; None if it cannot be read."""
     context = exam.context
     if context is None:
         return None

@@ -1,7 +1,7 @@
 """Examine the active timeline: names, times, states that belong together, and the content of every file (specification, "Timeline").
 
-A completed file without a requested one is fine (readers need neither), an inflight one is not. Savepoints have no requested file, and
-share the time of the commit they keep.
+A completed file may exist without a requested file, because readers do not need that; an inflight file may not. Savepoints have no requested file,
+and have the requested time of the commit that they keep.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def examine(exam: Examination) -> None:
 
 
 def _examine_undone(exam: Examination, instant: Instant, info: ObjectInfo) -> None:
-    """Report a completed file that is there after the end of the restore that undid it. While the restore is pending, such files are its work."""
+    """Report a completed file that exists after the end of the restore that undid it. While the restore is pending, such files are expected."""
     if instant.is_completed and not any(i.action is Action.RESTORE for i in exam.timeline.pending):
         what = f"A restore has undone the {instant.action}, and its completed file is there again; its process was only paused"
         exam.add(FindingKind.UNDONE_COMMIT_IS_BACK, what, info.path, instant.requested_time)

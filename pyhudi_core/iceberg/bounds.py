@@ -13,7 +13,7 @@ _PACKED = {"int": "<i", "long": "<q", "float": "<f", "double": "<d"}
 
 
 def encoded(value: Any, kind: str) -> bytes | None:
-    """Return the bytes of a value of an Iceberg type; None if the type has no bounds, or the value does not fit."""
+    """Return the bytes of a value of an Iceberg type; None if the type has no bounds, or if the value is out of range."""
     try:
         if kind in _PACKED:
             return struct.pack(_PACKED[kind], value)

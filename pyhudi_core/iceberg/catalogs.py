@@ -1,8 +1,8 @@
 """The table's Iceberg metadata in a catalog of pyiceberg (SQL, REST, Glue, Hive): the same snapshots, schemas and properties, in one commit there.
 
-The first time the table is registered; later the catalog gets what it lacks, and loses the snapshots that are not kept any more. So a catalog
-writes its own ``*.metadata.json``, while manifests and data files are shared. A table of that name with another UUID, or with snapshots of another
-program, belongs to somebody else: it is refused, never overwritten. The Hudi table never depends on a catalog.
+The first sync registers the table; later syncs add the missing snapshots, and remove those that are no longer kept. So a catalog writes its own
+``*.metadata.json``, while manifests and data files are shared. A table of that name with another UUID, or with snapshots of another program, is
+another table: it is refused, never overwritten. The Hudi table never depends on a catalog.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
 
 def bring(context: TableContext, metadata: TableMetadata, catalog: Catalog | str, name: str) -> bool:
-    """Bring the table ``name`` of a catalog to this state; True if the catalog was changed. A text is a catalog of pyiceberg's configuration.
+    """Bring the table ``name`` of a catalog to this state; returns whether the catalog was changed. A text names a catalog of pyiceberg's
+    configuration.
 
-    Raises `UnsupportedTableError` if a table of that name is somebody else's, and `TableError` with the catalog's own words if it refuses.
+    Raises `UnsupportedTableError` if a table of that name is another table, and `TableError` with the catalog's message if it refuses.
     """
     with from_extra("iceberg", "A catalog of Iceberg"):
         from pyiceberg.catalog import load_catalog  # noqa: PLC0415
@@ -38,7 +39,7 @@ def bring(context: TableContext, metadata: TableMetadata, catalog: Catalog | str
         return _update(context, opened, there, metadata, name)
     except HudiError:
         raise
-    except Exception as error:  # what each catalog's client raises
+    except Exception as error:  # the errors of the catalogs' clients
         raise TableError(
             f"The catalog did not take the table {name}: {type(error).__name__}: {error!s:.200}",
             table=context.table,
@@ -47,7 +48,7 @@ def bring(context: TableContext, metadata: TableMetadata, catalog: Catalog | str
 
 
 def _for_registration(context: TableContext, metadata: TableMetadata) -> str:
-    """Write the file that the catalog begins with: one of its own, because versions are deleted after a while."""
+    """Write the file with which the catalog begins. It is a separate file, because versions are deleted after a while."""
     path = f"{table_metadata.FOLDER}/registered-{context.runtime.ids.uuid()}.metadata.json"
     context.storage.put(path, json.dumps(metadata.raw, separators=(",", ":")).encode())
     return f"{retention.location_of(context)}/{path}"

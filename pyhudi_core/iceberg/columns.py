@@ -1,9 +1,9 @@
-"""The columns of a table as an Iceberg schema: field ids that stay, and the name mapping by which readers find the columns of files without ids.
+"""The columns of a table as an Iceberg schema: stable field ids, and the name mapping by which readers find the columns of files without ids.
 
-Iceberg's specification, "Schemas", "Schema Evolution" and "Column Projection". A column keeps its id while Hudi takes it for the same column: by its
-number, if ``table.alter`` has given the columns numbers (``model/internal_schema.py``), else by its name. A name mapping holds for all files, so a
-name that meant another column in an older file cannot be mapped: such a table is refused, and so is a type that Iceberg does not have, or to which it
-does not widen.
+Iceberg's specification, "Schemas", "Schema Evolution" and "Column Projection". A column keeps its id while it is the same column for Hudi: by its
+number, if ``table.alter`` has given the columns numbers (``model/internal_schema.py``), otherwise by its name. A name mapping applies to all files,
+so a name that meant another column in an older file cannot be mapped. Such a table is refused; so is a table with a type that Iceberg does not have,
+or with a change of type that Iceberg does not allow.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class IcebergColumns:
     """An Iceberg schema in the making.
 
     Attributes:
-        fields: of the schema, as its JSON has them.
+        fields: the fields of the schema, in the form of its JSON.
         last_id: the greatest id that a column ever had.
-        mapping: the name mapping, as its JSON has it: all names that the columns have in files, and the columns that only files have, because some
-            readers ask it for each column of a file: meta columns, and those that were dropped.
+        mapping: the name mapping, in the form of its JSON. It has all names of the columns in files. It also has meta columns and dropped columns,
+            because some readers look up each column of a file.
         numbers: the ids of Hudi's column numbers; empty if columns have none.
     """
 
@@ -45,16 +45,16 @@ class IcebergColumns:
     numbers: Mapping[int, int] = field(default_factory=dict)
 
     def ids(self) -> dict[str, tuple[int, str]]:
-        """Return id and type of each plain column, by name."""
+        """Return the id and type of each plain column, by name."""
         return {one["name"]: (one["id"], one["type"]) for one in self.fields if isinstance(one["type"], str)}
 
     def paths(self) -> dict[Path, tuple[int, Any]]:
-        """Return id and type of every column and nested one, by the names on the way to it."""
+        """Return the id and type of every column and nested one, by the path of names."""
         return dict(_walk(self.fields))
 
 
 _Named = tuple[int, str, "list[_Named]"]
-"""Id and name of a column, and the same of what is inside it."""
+"""The id and name of a column and of its nested columns."""
 
 
 def _of_fields(fields: Iterable[Mapping[str, Any]]) -> list[_Named]:
@@ -65,7 +65,7 @@ def _of_fields(fields: Iterable[Mapping[str, Any]]) -> list[_Named]:
 
 
 def _mapped(before: Sequence[Mapping[str, Any]], columns: Iterable[_Named], *, newest: bool) -> list[dict[str, Any]]:
-    """Return a mapping with these columns in addition. The newest name comes first."""
+    """Return the mapping with these columns added. The newest name comes first."""
     known = {one["field-id"]: one for one in before}
     found: dict[int, dict[str, Any]] = {}
     for number, name, inside in columns:
@@ -78,7 +78,7 @@ def _mapped(before: Sequence[Mapping[str, Any]], columns: Iterable[_Named], *, n
 
 
 def _inside(kind: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what is in a nested type, as fields."""
+    """Return the content of a nested type, as fields."""
     if kind["type"] == "struct":
         return list(kind["fields"])
     parts = ("element",) if kind["type"] == "list" else ("key", "value")
@@ -95,7 +95,7 @@ def _walk(fields: Iterable[Mapping[str, Any]], above: Path = ()) -> Iterator[tup
 
 @dataclass(slots=True)
 class _Ids:
-    """Gives each column the id that it has, or the next one."""
+    """Gives each column its existing id, or the next one."""
 
     table: str
     last: int
@@ -127,10 +127,10 @@ def columns_of(
         schema: the table's schema.
         table: its location, for errors.
         before: the columns of earlier states, oldest first.
-        now: the columns with their numbers, if they have some.
-        then: the same in the state before, if its columns were not yet known by number here.
+        now: the columns with their numbers, if columns have numbers.
+        then: the numbered columns of the previous state, if the metadata did not have their numbers.
 
-    Raises `UnsupportedTableError` for a type that Iceberg does not have, and for one that was changed in a way that Iceberg does not know.
+    Raises `UnsupportedTableError` for a type that Iceberg does not have, and for a change of type that Iceberg does not allow.
     """
     known: dict[Path, tuple[int, Any]] = {}
     for one in before:
@@ -149,7 +149,7 @@ def columns_of(
 
 
 def numbers_of(columns: Iterable[NumberedColumn], above: Path = ()) -> dict[Path, int]:
-    """Return the numbers of columns and nested ones, by the names on the way to them."""
+    """Return the numbers of columns and nested ones, by the path of names."""
     found: dict[Path, int] = {}
     for column in columns:
         found[*above, column.name] = column.number
@@ -203,7 +203,7 @@ def _refuse_retyped(made: IcebergColumns, last: IcebergColumns, table: str) -> N
 
 
 def refuse_other_type(path: Path, old: Any, new: Any, table: str) -> None:
-    """Raise `UnsupportedTableError` if readers of Iceberg do not read the old type, of a file, as the new one, of the table."""
+    """Raise `UnsupportedTableError` if Iceberg readers cannot read the old type (of a file) as the new type (of the table)."""
     if isinstance(old, str) and isinstance(new, str):
         if old == new or (old, new) in _WIDER or _is_wider_decimal(old, new):
             return
@@ -225,9 +225,9 @@ def _is_wider_decimal(old: str, new: str) -> bool:
 
 
 def with_versions(columns: IcebergColumns, now: Version, versions: Iterable[Version], table: str) -> IcebergColumns:
-    """Return the columns with the names that they have in files of these versions of the schema.
+    """Return the columns, with their names in files of these schema versions.
 
-    Raises `UnsupportedTableError` if one name means different columns there, or a type has changed too much.
+    Raises `UnsupportedTableError` if one name means different columns in them, or if Iceberg does not allow a change of type.
     """
     current = {number: path for path, number in numbers_of(_data(now)).items()}
     kinds = {path: kind for path, (_, kind) in columns.paths().items()}
@@ -254,7 +254,7 @@ def with_versions(columns: IcebergColumns, now: Version, versions: Iterable[Vers
 
 
 def with_dropped(columns: IcebergColumns, schemas: Iterable[pa.Schema], table: str) -> IcebergColumns:
-    """Return the columns with those that only older files have, in a table whose columns have no numbers. Raises as `with_versions`."""
+    """Return the columns, with those that only older files have, for a table whose columns have no numbers. Raises as `with_versions`."""
     made = columns
     for schema in schemas:
         older = columns_of(schema, table, (made,))
@@ -281,7 +281,7 @@ def _levels(columns: Iterable[NumberedColumn], parent: int = -1) -> Iterator[tup
 
 
 def _plain_kind(kind: str) -> str:
-    """Return Iceberg's word for a plain type of a numbered column; empty if it has none that is sure."""
+    """Return Iceberg's name for a plain type of a numbered column; empty if there is no certain one."""
     if kind.startswith("decimal"):
         return kind
     return kind if kind in ("boolean", "int", "long", "float", "double", "string", "date", "binary") else ""

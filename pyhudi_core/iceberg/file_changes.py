@@ -1,7 +1,8 @@
-"""Which base files a commit adds and takes away, as entries of Iceberg's manifests; and all base files of a state.
+"""Find the base files that a commit adds and removes, as entries of Iceberg's manifests; and all base files of a state.
 
-Only the base files count: of a merge-on-read table, the read-optimized state. Rows in logs are Avro or Parquet inside log blocks, which no reader of
-Iceberg opens. Positional deletes for them would hide old versions of rows without showing the new ones, which is a state that the table never had.
+Only base files are included: for a merge-on-read table, this is the read-optimized state. Rows in logs are Avro or Parquet inside log blocks, which
+no Iceberg reader can read. Positional deletes for them would hide old versions of rows without showing the new ones: the table never had such a
+state.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from pyhudi_core.predicates import ColumnStats
 from pyhudi_core.snapshot.snapshot import Snapshot
 
 Statistics = Mapping[str, Mapping[str, ColumnStats]]
-"""By path of the file, then by column."""
+"""Statistics by file path, then by column."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamedFile:
-    """A base file: its place, rows and bytes."""
+    """A base file: its path, rows and bytes."""
 
     partition: str
     name: BaseFileName
@@ -43,7 +44,7 @@ class NamedFile:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What an entry is made with: the snapshot's id and sequence number, columns, partition fields, statistics, and the location of the table."""
+    """The inputs of an entry: the snapshot's id and sequence number, columns, partition fields, statistics, and the table's location."""
 
     snapshot_id: int
     sequence: int
@@ -53,7 +54,7 @@ class Made:
     root: str
 
     def entry(self, file: NamedFile) -> tuple[Key, Entry]:
-        """Return key and entry of a file that is added."""
+        """Return the key and the entry of an added file."""
         stats = self.statistics.get(file.path, {})
         values = self.spec.values(file.partition, stats)
         data_file = {
@@ -76,7 +77,7 @@ class Made:
 
 
 def _metrics(ids: Mapping[str, tuple[int, str]], stats: Mapping[str, ColumnStats], rows: int) -> Mapping[str, object]:
-    """Return the metrics of a file: counts and bounds by column id. Without statistics there are none, and readers skip nothing."""
+    """Return the metrics of a file: counts and bounds by column id. A file without statistics has none, and readers never skip it."""
     nulls: list[dict[str, object]] = []
     low: list[dict[str, object]] = []
     high: list[dict[str, object]] = []
@@ -97,7 +98,7 @@ def _metrics(ids: Mapping[str, tuple[int, str]], stats: Mapping[str, ColumnStats
 
 
 def added_by(commit: CommitMetadata, table: str) -> list[NamedFile]:
-    """Return the base files that a commit wrote. Raises `UnsupportedTableError` for another format than Parquet."""
+    """Return the base files that a commit wrote. Raises `UnsupportedTableError` for other formats than Parquet."""
     found = (_new_file(stat) for stat in commit.stats)
     return [refuse_other_format(one, table) for one in found if one is not None]
 
@@ -110,7 +111,7 @@ def _new_file(stat: WriteStat) -> NamedFile | None:
 
 
 def refuse_other_format(file: NamedFile, table: str) -> NamedFile:
-    """Raise `UnsupportedTableError` unless it is a Parquet file."""
+    """Return the file. Raises `UnsupportedTableError` unless it is a Parquet file."""
     if not file.path.endswith(".parquet"):
         raise UnsupportedTableError(
             "Iceberg metadata is made for Parquet base files alone",
@@ -122,7 +123,7 @@ def refuse_other_format(file: NamedFile, table: str) -> NamedFile:
 
 
 def every_file(context: TableContext, snapshot: Snapshot) -> list[NamedFile]:
-    """Return the newest base file of each file group of a state. Where no commit says how many rows a file has, its footer is read."""
+    """Return the newest base file of each file group of a state. If no commit has the number of rows of a file, its footer is read."""
     view = snapshot.view
     partitions = view.partitions()
     view.prepare(partitions)
@@ -147,7 +148,7 @@ def _rows(context: TableContext, files: Sequence[BaseFile]) -> dict[str, int]:
 
 
 def statistics_of(snapshot: Snapshot, files: Iterable[NamedFile]) -> Statistics:
-    """Return what the metadata table knows of the columns of these files; nothing without its column statistics."""
+    """Return the metadata table's statistics of these files; empty without column statistics."""
     metadata = snapshot.metadata
     if metadata is None or not metadata.has(COLUMN_STATS):
         return {}

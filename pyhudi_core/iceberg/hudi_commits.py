@@ -1,7 +1,7 @@
-"""What the timeline has that the Iceberg metadata does not: commits to add, instants that were undone, cleans that deleted files.
+"""Compare the timeline with the Iceberg metadata: commits to add, undone instants, cleans that deleted files.
 
-The metadata keeps the requested times of all instants that it knows of the active timeline (`SYNCED`). So a commit that completes late, or out of the
-order of its requested time, is found as any other one. If commits may have been archived unseen, the state is made again from its files.
+The metadata stores the requested times of all synced instants of the active timeline (`SYNCED`). So a commit that completes late, or out of the order
+of its requested time, is found as any other. If commits may have been archived before a sync, the state is built again from its files.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from pyhudi_core.timeline.active import Timeline, TimelineFolder
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What a sync has to do.
+    """The work of a sync.
 
     Attributes:
-        commits: that the metadata does not know, in the order of their completion.
-        undone: requested times of commits that it knows, and that a restore or a rollback has undone.
-        cleans: completed cleans that it does not know.
-        again: why the state has to be made again from all files; empty if it has not.
+        commits: the commits that the metadata does not have, in the order of their completion.
+        undone: requested times of commits in the metadata that a restore or a rollback has undone.
+        cleans: completed cleans that the metadata does not have.
+        again: why the state must be built again from all files; empty if it need not.
     """
 
     commits: tuple[Instant, ...] = ()
@@ -38,12 +38,12 @@ class Difference:
 
 
 def synced_text(commits: Iterable[str], cleans: Iterable[str]) -> str:
-    """Return what the metadata keeps of the timeline: requested times."""
+    """Return the text of the synced instants for the metadata: requested times."""
     return json.dumps({"commits": sorted(commits), "cleans": sorted(cleans)}, separators=(",", ":"))
 
 
 def known_commits(metadata: TableMetadata) -> frozenset[str]:
-    """Return the commits that the metadata keeps."""
+    """Return the commits that the metadata lists as synced."""
     return frozenset(json.loads(metadata.properties[SYNCED])["commits"])
 
 
@@ -89,7 +89,7 @@ def deleted_files(folder: TimelineFolder, cleans: Iterable[Instant]) -> frozense
 
 
 def _is_undone(folder: TimelineFolder, timeline: Timeline, time: str) -> bool:
-    """Say whether a commit that left the active timeline is not in the archived one."""
+    """Say whether a commit that left the active timeline is missing in the archived one."""
     first = timeline.first_write
     if not timeline.has_history:
         return True
@@ -102,7 +102,7 @@ def _was_archived_unseen(
     if not timeline.has_history or metadata.current is None:
         return False
     if not gone and not any(i.action is Action.SAVEPOINT for i in timeline):
-        return False  # archival takes the oldest first, and those are known and there
+        return False  # archival takes the oldest instants first, and these are synced and still active
     position = max(one["summary"][COMPLETED] for one in metadata.snapshots)
     later = folder.history.completed_between(position, "9" * 17)
     return any(i.requested_time not in known for i in later)

@@ -1,6 +1,6 @@
 """Manifests and manifest lists: Iceberg's Avro files (Iceberg's specification, "Manifests" and "Manifest Lists", version 2).
 
-They are encoded and decoded here, as bytes; nothing is read or written. Their Avro schemas carry field ids, which readers go by.
+This module encodes and decodes them as bytes, without reading or writing files. Their Avro schemas have field ids, which readers use.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _parsed(fields: tuple[SpecField, ...] | None) -> Any:
 
 
 def encode(entries: Iterable[Entry], fields: tuple[SpecField, ...], header: Mapping[str, str], sync: bytes) -> bytes:
-    """Return a manifest. ``header`` are its entries about schema and spec; ``sync``: 16 bytes that no other file has."""
+    """Return a manifest. ``header`` has the entries about schema and spec; ``sync`` are 16 bytes that no other file has."""
     return _container(entries, _parsed(fields), header, sync)
 
 
@@ -124,7 +124,7 @@ def decode(data: bytes, path: str) -> tuple[list[Entry], Mapping[str, str]]:
 def header_of(
     fields: Sequence[SpecField], spec_id: int, schema_id: int, columns: Sequence[Mapping[str, Any]]
 ) -> dict[str, str]:
-    """Return what a manifest says of its schema and spec."""
+    """Return the entries about schema and spec in the header of a manifest."""
     spec = [
         {"name": one.name, "transform": one.transform, "source-id": one.source, "field-id": FIRST_FIELD + place}
         for place, one in enumerate(fields)

@@ -1,10 +1,10 @@
 """Iceberg's partition fields of a table, and their values for the folder of a file.
 
-A partition column whose folders show its values is an identity field. Folders of a time-based key generator are truncations of a column of numbers,
-if their unit has a fixed length (seconds, minutes, hours, days of UTC). Readers of Iceberg skip files by these values, so a file has them only if
-they hold for each of its rows: its folder names them without doubt (not the default folder, which is null and ""), and its statistics do not
-contradict (a global index may leave a row in its old folder). The others are in the unpartitioned spec 0 of the same table. A truncation must be
-proved by the statistics, because a null is in the folder of 1970-01-01.
+A partition column whose folder names contain its values is an identity field. Folders of a time-based key generator are truncations of a column of
+numbers, if their unit has a fixed length (seconds, minutes, hours, days of UTC). Iceberg readers skip files by these values, so a file has them only
+if they are valid for each of its rows. This means that its folder names them unambiguously (not the default folder, which stands for null and ""),
+and that its statistics do not contradict them (a global index may leave a row in its old folder). Other files are in the unpartitioned spec 0 of the
+same table. Statistics must prove a truncation, because a null is in the folder of 1970-01-01.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MOST_WIDTH = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class SpecField:
-    """A partition field: its column, id and type there, Iceberg's transform, and the Avro type of its values."""
+    """A partition field: its column with id and type, Iceberg's transform, and the Avro type of its values."""
 
     column: str
     source: int
@@ -52,7 +52,7 @@ class SpecField:
 
 @dataclass(frozen=True, slots=True)
 class PartitionSpec:
-    """The fields of a table; none: it is not partitioned in Iceberg. ``folders`` makes times of folders."""
+    """The partition fields of a table. Without fields the table is not partitioned in Iceberg. ``folders`` parses times in folder names."""
 
     fields: tuple[SpecField, ...]
     config: TableConfig
@@ -68,7 +68,7 @@ class PartitionSpec:
         return [{"spec-id": 0, "fields": []}, *([{"spec-id": 1, "fields": fields}] if fields else [])]
 
     def values(self, partition: str, stats: Mapping[str, ColumnStats]) -> dict[str, Any] | None:
-        """Return the values of the fields in a folder, by name; None if they do not hold for each row of a file with these statistics."""
+        """Return the values of the fields in a folder, by name; None if they are not valid for each row of a file with these statistics."""
         if not self.fields:
             return None
         if self.folders is not None:
@@ -132,7 +132,7 @@ def _time_based(config: TableConfig, columns: IcebergColumns, schema: pa.Schema)
 
 
 def _time_of(partition: str, column: str, folders: TimestampFolders | None) -> int | None:
-    """Return the first value of a folder, in the unit of the column; None if the folder is no time."""
+    """Return the first value of a folder, in the unit of the column; None if the folder is not a time."""
     assert folders is not None
     assert folders.micros
     text = partition.removeprefix(f"{column}=")

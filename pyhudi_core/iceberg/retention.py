@@ -1,8 +1,8 @@
-"""Which Iceberg snapshots stay, and which objects go with those that do not.
+"""Decide which Iceberg snapshots stay, and remove the objects of the others.
 
-A snapshot goes before a file that it names: cleaning calls `let_go` with the files that it is about to delete, and a restore calls `undo` with the
-commits that it undoes. Both end with a new version of the metadata, before the first file goes. History is one line: what a snapshot removed is in no
-later one, so all snapshots before the newest one that removed such a file go.
+A snapshot is removed before a file that it names is deleted: cleaning calls `let_go` with the files that it will delete, and a restore calls `undo`
+with the commits that it undoes. Both write a new version of the metadata before the first file is deleted. History is linear: a file that a snapshot
+removed is in no later snapshot. So all snapshots before the newest one that removed a deleted file are removed.
 """
 
 from __future__ import annotations
@@ -24,18 +24,21 @@ TRIES = 5
 
 
 def location_of(context: TableContext) -> str:
-    """Return the table's location as Iceberg's paths begin."""
+    """Return the table's location, with which Iceberg's paths begin."""
     place = context.storage.location.rstrip("/")
     return "s3://" + place[6:] if place.startswith(("s3a://", "s3n://")) else place
 
 
 def reader_of(storage: Storage, root: str) -> Read:
-    """Return how objects of the metadata are read by the paths that it names."""
+    """Return a function that reads objects of the metadata by the paths in the metadata."""
     return lambda path: storage.get(path.removeprefix(f"{root}/"))
 
 
 def kept_snapshots(snapshots: list[dict[str, Any]], deleted: Set[str], most: int, read: Read) -> list[dict[str, Any]]:
-    """Return the snapshots that name none of the deleted files (as manifests name them), ``most`` at most; oldest first. The newest one stays."""
+    """Return the snapshots that name none of the deleted files (paths as in manifests), at most ``most``, oldest first.
+
+    The newest one always stays.
+    """
     kept: list[dict[str, Any]] = []
     for one in reversed(snapshots[-most:]):
         kept.insert(0, one)
@@ -45,7 +48,7 @@ def kept_snapshots(snapshots: list[dict[str, Any]], deleted: Set[str], most: int
 
 
 def undo_in(metadata: TableMetadata, undone: Set[str]) -> list[dict[str, Any]]:
-    """Take the snapshots from the first undone commit on out of the metadata; returns them."""
+    """Remove the snapshots from the first undone commit on from the metadata, and return them."""
     snapshots = metadata.snapshots
     places = [place for place, one in enumerate(snapshots) if one["summary"][INSTANT] in undone]
     first = min(places, default=len(snapshots))
@@ -58,9 +61,9 @@ def undo_in(metadata: TableMetadata, undone: Set[str]) -> list[dict[str, Any]]:
 
 
 def undo(context: TableContext, undone: Iterable[str]) -> None:
-    """Take the snapshots of commits that a restore is about to undo out of the metadata, before it deletes their files.
+    """Remove the snapshots of commits that a restore will undo from the metadata, before the restore deletes their files.
 
-    Metadata that is damaged, or another program's, keeps no restore from its work.
+    Metadata that is damaged, or that belongs to another program, does not stop a restore.
     """
     storage = context.storage
     for _ in range(TRIES):
@@ -83,7 +86,7 @@ def undo(context: TableContext, undone: Iterable[str]) -> None:
 
 
 def delete_objects(context: TableContext, dropped: Iterable[dict[str, Any]], beside: Iterable[dict[str, Any]]) -> None:
-    """Delete manifest lists and manifests of snapshots that are not kept. ``beside``: the kept snapshots next to them, which may share manifests."""
+    """Delete manifest lists and manifests of removed snapshots. ``beside``: the kept snapshots next to them, which may share manifests."""
     root = location_of(context)
     read = reader_of(context.storage, root)
     used = {line for one in beside for line in _manifests(read, one)}
@@ -100,7 +103,7 @@ def _manifests(read: Read, snapshot: dict[str, Any]) -> list[str]:
 
 
 def too_many_tries(context: TableContext) -> CommitConflictError:
-    """Return the error for a sync that lost each time."""
+    """Return the error for a sync whose attempts all lost."""
     return CommitConflictError(
         f"Other processes changed the Iceberg metadata {TRIES} times meanwhile",
         table=context.table,

@@ -1,7 +1,7 @@
 """Bring the Iceberg metadata to the newest state of the table: `sync`; see the package's text for the order of its steps.
 
-Each commit that the metadata does not know becomes one snapshot, in the order of completion, and all of them one new version of the metadata. The
-first sync makes one snapshot of the whole state. Its cost grows with the table, that of later ones with their commits.
+Each commit that the metadata does not have becomes one snapshot, in the order of completion; all of them together are one new version of the
+metadata. The first sync makes one snapshot of the complete state. Its cost grows with the table; the cost of later syncs grows with their commits.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Progress = Callable[[str, int, int], object]
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """What a sync did: the metadata as it is now, whether this sync made it, the commits and files that came, and how many snapshots went."""
+    """The result of a sync: the current metadata, whether this sync changed it, the added commits and files, and the number of removed snapshots."""
 
     metadata: TableMetadata
     moved: bool = False
@@ -49,13 +49,13 @@ class Synced:
 
 
 def to_do(context: TableContext) -> Difference:
-    """Say what a sync would do now. Raises as `sync`."""
+    """Return the work of a sync now. Raises as `sync`."""
     found = table_metadata.load(context.storage)
     return difference(found, context.folder, load(context).timeline, retention.location_of(context))
 
 
 def sync(context: TableContext, progress: Progress | None = None) -> Synced:
-    """Sync. Raises `UnsupportedTableError` for a table that Iceberg cannot show, and for metadata of another program; nothing was changed then."""
+    """Sync. Raises `UnsupportedTableError` for a table that Iceberg cannot show, and for metadata of another program; then nothing was changed."""
     refuse_unfit(context)
     for _ in range(retention.TRIES):
         found = table_metadata.load(context.storage)
@@ -72,7 +72,10 @@ def sync(context: TableContext, progress: Progress | None = None) -> Synced:
 
 
 def follow(context: TableContext) -> None:
-    """Bring metadata that is there to the newest state, after a restore: it stands whatever happens here. A table without it is not opened again."""
+    """Bring existing metadata to the newest state, after a restore.
+
+    A failure here does not affect the restore. A table without metadata is not opened again.
+    """
     try:
         if table_metadata.exists(context.storage):
             sync(reopened(context))
@@ -84,18 +87,17 @@ def follow(context: TableContext) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Staying:
-    """Files that a clean must leave, because the metadata names them and cannot follow; ``why`` is empty if there are none."""
+    """Files that a clean must keep, because the metadata names them and cannot follow the table. ``why`` is empty if there are none."""
 
     paths: frozenset[str] = frozenset()
     why: str = ""
 
 
 def let_go(context: TableContext, paths: Iterable[str]) -> Staying:
-    """Let the snapshots go that name one of these files, before a clean deletes them: the newest one is brought to the newest state first.
+    """Remove the snapshots that name one of these files, before a clean deletes the files. The metadata is brought to the newest state first.
 
-    If Iceberg cannot show that state, the newest snapshot stays as it is. The files that it names stay, with the logs of their file groups, and are
-    returned.
-    Raises for metadata of another program, and for damaged metadata: nobody knows which files that names.
+    If Iceberg cannot show that state, the newest snapshot stays. Its files stay, too, with the logs of their file groups, and are returned. Raises
+    for metadata of another program, and for damaged metadata: it is unknown which files such metadata names.
     """
     storage = context.storage
     if not table_metadata.exists(storage):
@@ -119,13 +121,13 @@ def let_go(context: TableContext, paths: Iterable[str]) -> Staying:
 
 
 def refuse_others(context: TableContext) -> None:
-    """Raise for metadata of another program, and for damaged metadata: a clean would delete what it names."""
+    """Raise an error for metadata of another program, and for damaged metadata: a clean would delete files that they name."""
     if table_metadata.exists(context.storage):
         table_metadata.load(context.storage)
 
 
 def _followed(context: TableContext, paths: Iterable[str]) -> tuple[TableMetadata, Staying]:
-    """Return the metadata, at the newest state if Iceberg can show it; else with those of the files that its newest snapshot needs."""
+    """Return the metadata, at the newest state if Iceberg can show it; otherwise with the given files that its newest snapshot needs."""
     try:
         return sync(context).metadata, Staying()
     except UnsupportedTableError as error:
@@ -166,7 +168,7 @@ def refuse_unfit(context: TableContext) -> None:
 
 @dataclass(slots=True)
 class _Step:
-    """One attempt: the version in the making, and what was written for it."""
+    """One attempt: the new version, and the objects that were written for it."""
 
     context: TableContext
     state: Snapshot
@@ -206,7 +208,7 @@ class _Step:
         return self.objects[relative] if relative in self.objects else self.context.storage.get(relative)
 
     def carry_out(self, progress: Progress | None) -> None:
-        """Add the snapshots, expire older ones, and write what they name."""
+        """Add the snapshots, expire older ones, and write the objects that they name."""
         if self.work.again:
             self._begin_again()
         else:
@@ -230,7 +232,7 @@ class _Step:
     # --- snapshots
 
     def _begin_again(self) -> None:
-        """Make one snapshot of all files. Those that there were go, because nothing is known of their files."""
+        """Make one snapshot of all files. Existing snapshots are removed, because their files are unknown."""
         metadata, timeline = self.metadata, self.state.timeline
         then = self._then()
         self.dropped = metadata.snapshots
@@ -254,7 +256,7 @@ class _Step:
         return None if evolution is None else Version(0, evolution.columns)
 
     def _take_columns(self, schema: Any, now: Version | None, then: Version | None, oldest: str = "") -> None:
-        """Make the schema of the whole state: names and types of older files are those of the versions that are not too old for them."""
+        """Make the schema of the complete state. The names and types of older files come from the schema versions that may still have files."""
         table, evolution = self.root, self.state.evolution
         columns = columns_of(schema, table, self.columns, now, then)
         if now is not None and evolution is not None:
@@ -299,13 +301,13 @@ class _Step:
         self.files += len(entries)
 
     def _then(self) -> Version | None:
-        """Return the numbers that the columns had in the newest snapshot, before the metadata knew numbers."""
+        """Return the column numbers of the newest snapshot, if the metadata does not have numbers yet."""
         current, evolution = self.metadata.current, self.state.evolution
         if self.columns[-1].numbers or evolution is None:
             return None
         newest = (
             int(current["summary"][INSTANT]) if current else 0
-        )  # without a snapshot the columns are those before the first change
+        )  # without a snapshot the columns are those before their first change
         before = [one for one in evolution.versions if one.number <= newest]
         return before[-1] if before else None
 
@@ -327,7 +329,7 @@ class _Step:
 
     def _made(self, instant: Instant, statistics: Mapping[str, Any], *, again: bool = False) -> Made:
         number = int(instant.requested_time)
-        if again and self.dropped:  # its id may have been that of another state
+        if again and self.dropped:  # another state may have had its id
             number = number * 100 + self.metadata.number % 100
         sequence = self.metadata.raw["last-sequence-number"] + 1
         columns = self.columns[-1]
@@ -342,7 +344,7 @@ class _Step:
         removed: Mapping[Key, Entry],
         added: Mapping[Key, Entry],
     ) -> None:
-        """Write manifests and list of a snapshot, and put it into the metadata."""
+        """Write the manifests and the manifest list of a snapshot, and add the snapshot to the metadata."""
         raw = self.metadata.raw
         schema_id = raw["current-schema-id"]
         spec: PartitionSpec = made.spec
@@ -386,7 +388,7 @@ class _Step:
         return f"{self.root}/{path}", len(body)
 
     def _expire(self) -> None:
-        """Let the snapshots go whose files a clean deleted, and those beyond the number to keep."""
+        """Remove the snapshots whose files a clean deleted, and those beyond the limit."""
         snapshots = self.metadata.snapshots
         deleted = frozenset(f"{self.root}/{path}" for path in deleted_files(self.context.folder, self.work.cleans))
         kept = retention.kept_snapshots(snapshots, deleted, self.context.options.iceberg.snapshots, self._read)
@@ -397,7 +399,7 @@ class _Step:
     # --- the end
 
     def finished(self) -> Synced:
-        """Delete what no kept snapshot names any more."""
+        """Delete the objects that no kept snapshot names any more."""
         metadata = self.metadata
         if self.dropped:
             retention.delete_objects(
@@ -406,7 +408,7 @@ class _Step:
         return Synced(metadata, True, tuple(self.done), len(self.dropped), self.files)
 
     def discard(self) -> None:
-        """Delete what was written for a version that lost."""
+        """Delete the objects that were written for a version that lost."""
         self.context.storage.delete_many(sorted(self.objects))
 
 

@@ -1,7 +1,7 @@
 """The versions of the table's Iceberg metadata: ``metadata/v<n>.metadata.json`` and ``metadata/version-hint.text``, as Iceberg's Hadoop tables have.
 
-Creating the next version is the decision: of two syncs one wins, and the other begins again. The hint follows. A reader with an old hint sees the
-state before, whose files stay for a while; the next one who loads the versions moves the hint on.
+Creating the next version is the decision: of two syncs one wins, and the other begins again. The hint is updated afterwards. A reader with an old
+hint sees the previous state, whose files stay for a while. The next process that loads the versions updates the hint.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyhudi_core.transaction.publication import create_once
 FOLDER = "metadata"
 HINT = f"{FOLDER}/version-hint.text"
 KEPT_VERSIONS = 20
-"""So many older versions stay for readers that have an older hint."""
+"""The number of older versions that stay for readers with an older hint."""
 SYNCED = "pyhudi.synced"
 NUMBERS = "pyhudi.column-numbers"
 MAPPING = "schema.name-mapping.default"
@@ -33,13 +33,13 @@ def version_path(number: int) -> str:
 
 
 def is_metadata(path: str) -> bool:
-    """Say whether a file of the table, by its path, is one of its Iceberg metadata."""
+    """Say whether a file of the table, by its path, belongs to its Iceberg metadata."""
     return path.startswith(f"{FOLDER}/") and path.endswith((".metadata.json", ".avro", "version-hint.text"))
 
 
 @dataclass(slots=True)
 class TableMetadata:
-    """One version: its number (0: there is none yet), and its JSON."""
+    """One version: its number (0: no version exists yet), and its JSON."""
 
     number: int
     raw: dict[str, Any] = field(repr=False)
@@ -63,7 +63,7 @@ class TableMetadata:
 
     @property
     def properties(self) -> dict[str, str]:
-        """The table properties, which may be changed."""
+        """The table properties; the returned mapping may be changed."""
         found: dict[str, str] = self.raw["properties"]
         return found
 
@@ -78,16 +78,16 @@ class TableMetadata:
         ]
 
     def copy(self) -> TableMetadata:
-        """Return a version that may be changed without this one."""
+        """Return a copy that may be changed."""
         return TableMetadata(self.number, copy.deepcopy(self.raw))
 
     def keep_only(self, kept: list[dict[str, Any]]) -> None:
-        """Leave only these snapshots; the newest of them is the current one."""
+        """Keep only these snapshots. The newest of them becomes the current one."""
         ids = {one["snapshot-id"] for one in kept}
         last = max(kept, key=lambda one: one["sequence-number"], default=None)
         newest = -1 if last is None else last["snapshot-id"]
         if last is not None and newest != self.raw.get("current-snapshot-id"):
-            self.raw["current-schema-id"] = last["schema-id"]  # the columns of what a restore brings back
+            self.raw["current-schema-id"] = last["schema-id"]  # the columns of the restored state
         self.raw["snapshots"] = kept
         self.raw["current-snapshot-id"] = newest
         self.raw["snapshot-log"] = [one for one in self.raw["snapshot-log"] if one["snapshot-id"] in ids]
@@ -98,7 +98,7 @@ class TableMetadata:
 
 
 def exists(storage: Storage) -> bool:
-    """Say whether the table has Iceberg metadata: the hint, without which readers find no version."""
+    """Say whether the table has Iceberg metadata, by its hint: without the hint readers find no version."""
     return storage.head(HINT) is not None
 
 
@@ -112,7 +112,7 @@ def is_ours(storage: Storage) -> bool:
 
 
 def load(storage: Storage) -> TableMetadata | None:
-    """Return the newest version; None if there is none. Moves the hint on if its writer died before it did.
+    """Return the newest version; None if there is none. Updates the hint if the writer of the version died before it did.
 
     Raises `UnsupportedTableError` if another program has changed the metadata, `CorruptionError` if it cannot be read.
     """
@@ -141,7 +141,7 @@ def load(storage: Storage) -> TableMetadata | None:
 
 
 def store(storage: Storage, made: TableMetadata) -> bool:
-    """Decide the next version; False if another process was first."""
+    """Decide the next version. Returns False if another process was first."""
     number = made.number + 1
     body = json.dumps(made.raw, separators=(",", ":")).encode()
     if not create_once(storage, version_path(number), body):
@@ -151,7 +151,7 @@ def store(storage: Storage, made: TableMetadata) -> bool:
         _put_hint(storage, number)
         if (
             storage.head(version_path(number + 1)) is None
-        ):  # else another process is ahead, and its hint may be overwritten
+        ):  # otherwise another process is ahead, and its hint may be overwritten
             break
         number += 1
     if made.number > KEPT_VERSIONS:
@@ -188,7 +188,7 @@ def _put_hint(storage: Storage, number: int) -> None:
 
 
 def _refuse_others(storage: Storage) -> None:
-    """Refuse a folder ``metadata`` that is a partition, or holds Iceberg metadata of a catalog."""
+    """Refuse a folder ``metadata`` that is a partition, or that has Iceberg metadata of a catalog."""
     names, _ = storage.list_names(FOLDER)
     other = [name for name in names if name.startswith(".hoodie") or name.endswith((".metadata.json", ".parquet"))]
     if other:

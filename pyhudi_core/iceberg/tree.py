@@ -1,9 +1,9 @@
 """The base files of a state, in manifests ordered by spec, partition and file id: the leaves of a tree whose root is the manifest list.
 
-The list says by which key each leaf begins (``pyhudi.leaves`` of its header, which other readers ignore). So the leaf of a file group is found
-without a look at any manifest, and a commit reads and writes only the leaves of its own file groups, however many files the table has.
+The list has the first key of each leaf (``pyhudi.leaves`` of its header, which other readers ignore). So the leaf of a file group is found without
+reading a manifest. A commit reads and writes only the leaves of its own file groups, however many files the table has.
 
-Removed files are named once, in a manifest of their own in the snapshot that removes them; `removed_in` reads it again when files are to be deleted.
+Removed files are named once, in a separate manifest of the snapshot that removes them. `removed_in` reads this manifest when files are to be deleted.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from pyhudi_core.iceberg.manifests import ADDED, DELETED, EXISTING, Entry
 from pyhudi_core.iceberg.partition_spec import PartitionSpec, SpecField
 
 MOST = 400
-"""So many files a leaf has at most. Fewer make a commit cheaper, and the list of manifests longer."""
+"""The maximum number of files in a leaf. A smaller number makes a commit cheaper, and the list of manifests longer."""
 LEAVES = "pyhudi.leaves"
 Key = tuple[int, str, str]
 """Spec, partition, file id."""
 Read = Callable[[str], bytes]
-"""Reads an object of the metadata, by its path as manifests name it."""
+"""Reads an object of the metadata by its path in manifests."""
 
 
 @dataclass(slots=True)
 class ManifestLeaf:
-    """One manifest: the key by which it begins, its line of the list, and its files if they were read."""
+    """One manifest: its first key, its entry in the list, and its files if they were read."""
 
     first: Key
     line: Entry
@@ -42,13 +42,13 @@ class ManifestLeaf:
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """What new manifests are made with.
+    """The inputs of new manifests.
 
     Attributes:
-        put: writes an object under a new name; returns the path that manifests name.
-        snapshot_id, sequence: of the snapshot.
+        put: writes an object under a new name, and returns its path for manifests.
+        snapshot_id, sequence: id and sequence number of the snapshot.
         spec: the partition fields.
-        header: what a manifest says of schema and spec, by spec.
+        header: the entries of a manifest about schema and spec, by spec.
     """
 
     put: Callable[[Callable[[bytes], bytes]], tuple[str, int]]
@@ -64,7 +64,7 @@ class Writing:
 
 @dataclass(slots=True)
 class Tree:
-    """The leaves, in the order of their keys. ``root``: the location of the table, by which paths become keys."""
+    """The leaves, in the order of their keys. ``root``: the table's location, which is removed from paths to make keys."""
 
     root: str
     read: Read
@@ -85,7 +85,7 @@ class Tree:
         return cls(root, read, [ManifestLeaf(first, line) for first, line in zip(firsts, live, strict=True)])
 
     def find(self, keys: Iterable[Key]) -> dict[Key, Entry]:
-        """Return the files of these keys that are there."""
+        """Return the existing files of these keys."""
         found: dict[Key, Entry] = {}
         for leaf, inside in self._by_leaf(keys):
             files = self._files(leaf)
@@ -97,7 +97,7 @@ class Tree:
         return [entry for leaf in self.leaves for entry in self._files(leaf).values()]
 
     def change(self, removed: Mapping[Key, Entry], added: Mapping[Key, Entry], writing: Writing) -> list[Entry]:
-        """Take files away and add files; returns the lines of the new list. Only the leaves that have one of the keys are read and written."""
+        """Remove and add files, and return the entries of the new list. Only leaves with one of the keys are read and written."""
         touched: set[int] = set()
         for leaf, inside in self._by_leaf({**removed, **added}):
             files = self._files(leaf)
@@ -117,7 +117,7 @@ class Tree:
         return [*(leaf.line for leaf in self.leaves), *gone]
 
     def firsts(self) -> str:
-        """Return the header of the list that says by which key each leaf begins."""
+        """Return the header of the list with the first key of each leaf."""
         return json.dumps([leaf.first for leaf in self.leaves], separators=(",", ":"))
 
     def _by_leaf(self, keys: Iterable[Key]) -> list[tuple[ManifestLeaf, list[Key]]]:
@@ -141,11 +141,11 @@ class Tree:
         return spec_id, folder, name.partition("_")[0]
 
     def _written(self, touched: set[int], writing: Writing) -> list[ManifestLeaf]:
-        """Return the leaves, with those that were touched written again: neighbours together, so that small ones grow and large ones are split."""
+        """Return the leaves. Changed leaves are written again, neighbours together, so that small ones grow and large ones are split."""
         found: list[ManifestLeaf] = []
         for is_touched, run in groupby(self.leaves, lambda leaf: id(leaf) in touched):
             if not is_touched:
-                found += (leaf for leaf in run if leaf.line)  # not the place that an empty tree begins with
+                found += (leaf for leaf in run if leaf.line)  # not the placeholder leaf of an empty tree
                 continue
             files = sorted((one for leaf in run for one in (leaf.files or {}).items()), key=itemgetter(0))
             for spec_id, some in groupby(files, lambda one: one[0][0]):
@@ -174,7 +174,7 @@ def removed_in(read: Read, path: str, snapshot_id: int) -> list[str]:
 
 
 def _line(writing: Writing, spec_id: int, entries: Sequence[Entry]) -> Entry:
-    """Write a manifest, and return its line of the list."""
+    """Write a manifest, and return its entry for the list."""
     fields = writing.fields(spec_id)
     path, size = writing.put(lambda sync: manifests.encode(entries, fields, writing.header(spec_id), sync))
     line: Entry = {

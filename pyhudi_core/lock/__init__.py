@@ -4,7 +4,7 @@ token: the commit record refuses a writer that comes too late. Import from the m
 How to add a lock that a server keeps, with ``servers/sql.py`` as the example:
 
 1. Write a module in ``servers/``. It has the options (a frozen value with a `lock_option` for each field), a `LockServer` (``server.py``), and
-   ``LOCK``, a `LockKind` (``kind.py``) with everything else that is known of the lock. ``kinds.py`` finds it there. A lock that is one entry
+   ``LOCK``, a `LockKind` (``kind.py``) with everything else that the package knows of the lock. ``kinds.py`` finds it there. A lock that is one entry
    with a lease, such as a row, is a `LeasedEntry` and gives its acquisitions to `LeasedAcquisition`; another one, such as a queue, has an
    `Acquisition` of its own. A client of many lines goes into ``clients/``; ``clients/addresses.py`` parses addresses. Packages of the server are
    imported in functions, by `from_extra`.

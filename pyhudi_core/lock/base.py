@@ -43,15 +43,15 @@ class HasLease(Protocol):
 
 @runtime_checkable
 class InTheFolder(Protocol):
-    """A held lock that is a file in the table's folder."""
+    """A held lock that is a file in the table's folder, so a rename of the folder moves it."""
 
     def moved_to(self, storage: Storage) -> None:
-        """The folder was renamed, and the file with it: from now on it is there."""
+        """Use the file at its new location from now on: the folder was renamed, and the file with it."""
         ...
 
 
 def follow_folder(session: LockSession, storage: Storage) -> None:
-    """Tell a held lock that the table's folder was renamed, so that its file is found when it is given back."""
+    """Inform a held lock that the table's folder was renamed, so that the release finds the lock file."""
     if isinstance(session, InTheFolder):
         session.moved_to(storage)
 
@@ -94,41 +94,44 @@ class LockProvider(Protocol):
 
 @runtime_checkable
 class LooksAhead(Protocol):
-    """A lock whose state can be read before it is asked for."""
+    """A lock whose state can be read before the request for the lock."""
 
     @property
     def was_free(self) -> bool:
-        """Whether the state that was read for the next `LockProvider.acquire` is that of a lock which its holder has given back."""
+        """Whether the state that was read for the next `LockProvider.acquire` shows a released lock."""
         ...
 
     def look_ahead(self) -> None:
-        """Read the lock's state for the next `LockProvider.acquire`. An old state is safe: the lock is taken on condition of it."""
+        """Read the lock's state for the next `LockProvider.acquire`.
+
+        An old state is safe, because the lock is acquired only if its state is unchanged.
+        """
         ...
 
 
 @runtime_checkable
 class TakenAsSeen(Protocol):
-    """A held lock that tells whether nobody has held it between `LooksAhead.look_ahead`, which found it free, and this holding."""
+    """A held lock that says whether nobody else held it between `LooksAhead.look_ahead`, which found it free, and this holding."""
 
     @property
     def taken_as_seen(self) -> bool:
-        """What was read of the table after that look is as if it had been read under this lock."""
+        """Whether reads of the table since that look are as valid as reads under this lock."""
         ...
 
 
 def look_ahead(lock: LockProvider) -> None:
-    """Let the lock be looked at before it is asked for, if that saves something."""
+    """Read the state of the lock before the request for it, if the lock supports this."""
     if isinstance(lock, LooksAhead):
         lock.look_ahead()
 
 
 def was_free(lock: LockProvider) -> bool:
-    """Say whether the lock has been looked at before it is asked for, and was free."""
+    """Say whether the state of the lock was read ahead, and was free."""
     return isinstance(lock, LooksAhead) and lock.was_free
 
 
 def taken_as_seen(session: LockSession) -> bool:
-    """Say whether nobody has held the lock since it was looked at and was free; False if that is not known."""
+    """Say whether nobody else has held the lock since its state was read ahead and was free; False if that is unknown."""
     return isinstance(session, TakenAsSeen) and session.taken_as_seen
 
 
@@ -162,5 +165,5 @@ def refuse_other_lock(found: str, ours: str, *, given_up: str, process: Process,
 
 
 def _has_ended(found: str, process: Process) -> bool:
-    """Say whether the lock can have no holder any more, because it belonged to a process that is known to have ended."""
+    """Say whether the lock cannot have a holder any more, because its process is known to have ended."""
     return found.startswith(_IN_PROCESS) and process.is_gone(found.rpartition("#")[2])

@@ -103,7 +103,7 @@ class FileSystemLockProvider:
 
     def acquire(self, timeout_s: float, note: str = "") -> FileSystemLockSession:
         patience = waiting.Patience(self._clock, self._ids, *self._retry_wait_ms)
-        nonce = self._ids.uuid()  # of all attempts: the file of one that got no answer may appear later, and is ours
+        nonce = self._ids.uuid()  # for all attempts: the file of an unanswered attempt may appear later, and is ours
         return waiting.acquire_patiently(
             lambda: self._attempt(nonce, note), lambda: self._timed_out(timeout_s), patience, self._clock, timeout_s
         )

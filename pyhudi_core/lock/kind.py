@@ -31,9 +31,9 @@ lock_option = partial(declared, scope=Scope.LOCK)
 
 @dataclass(frozen=True, slots=True)
 class LockOptions:
-    """The options that all kinds of locks share, and the values of kinds that have options of their own.
+    """The options that all kinds of locks share, and the options of single kinds.
 
-    ``provider`` is the name of the lock; None for the one that fits the storage. ``own``: one value for each kind whose options were given.
+    ``provider`` is the name of the lock; None for the default lock of the storage. ``own``: one value for each kind whose options were given.
     """
 
     provider: str | None = None
@@ -64,19 +64,19 @@ class LockOptions:
         "Record every holding of the lock (holder and times) as a file of JSON lines below `.hoodie/.locks/audit/`.")  # fmt: skip
 
     def of(self, values: type[T]) -> T:
-        """Return the options of one kind; the defaults if none was given."""
+        """Return the options of one kind; its defaults if none was given."""
         return next((each for each in self.own if isinstance(each, values)), None) or values()
 
 
 @dataclass(frozen=True, slots=True)
 class LockRequest:
-    """What a lock is opened for.
+    """The request to open a lock.
 
     Attributes:
         storage, runtime: the table's.
         name: the table's name (``hoodie.table.name``), the default key of some locks.
         lock: the options.
-        generator: where the times of instants come from.
+        generator: the source of the times of instants.
     """
 
     storage: Storage
@@ -104,16 +104,16 @@ class NoOptions:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LockKind:
-    """A kind of lock: all that the package knows of it, so that a lock is one module.
+    """A kind of lock: everything that the package knows of it, so that a lock is one module.
 
     Attributes:
-        names: its names in ``hoodie.write.lock.provider``, each with the class of Hudi that means the same, or None. The first one names the kind.
-        make: the lock that a request asks for. It sends no request, and imports packages of a server.
+        names: its names in ``hoodie.write.lock.provider``, each with Hudi's equivalent class, or None. The first one names the kind.
+        make: returns the lock for a `LockRequest`. It sends nothing to a server, but imports the server's packages.
         values: the class of its options, whose fields are declared by `lock_option`. An option that can contain a password is ``secret=True``.
-        needs: by name: the fields without which a server cannot be reached.
+        needs: for each name, the fields that are required to reach its server.
         extra: the extra with the package of its server; empty if it needs none.
-        on_server: a server keeps it.
-        counter: a counter beside the lock, which gives times of instants (``pyhudi.time.generator``); None if the server cannot.
+        on_server: whether a server keeps the lock.
+        counter: a counter on the same server, which gives times of instants (``pyhudi.time.generator``); None if the server cannot.
     """
 
     names: Mapping[str, str | None]
@@ -140,7 +140,7 @@ def _options_of(kind: LockKind) -> tuple[Option, ...]:
 
 
 def served(request: LockRequest, server: LockServer) -> LockProvider:
-    """Return the lock of a server for a request: the frame of `server` does the waiting and renewing."""
+    """Return the lock of a server for a request. The frame in ``server.py`` waits and renews."""
     lock: ServerLockProvider = ServerLockProvider(
         server, request.runtime, request.storage.location, longest_wait_ms=request.lock.retry_ms
     )

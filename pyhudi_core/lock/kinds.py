@@ -32,7 +32,7 @@ else:
 PROVIDER = "hoodie.write.lock.provider"
 GENERATOR = "pyhudi.time.generator"
 _MACHINE = "system"
-"""The generator that is no server: this machine's clock."""
+"""The generator without a server: this machine's clock."""
 _HERE = dict(
     zip(
         ("in_process", "file_system", "storage_based"),
@@ -44,7 +44,7 @@ _HERE = dict(
 
 @cache
 def every_kind() -> tuple[LockKind, ...]:
-    """Return all kinds: those that need no server first."""
+    """Return all kinds. Kinds without a server come first."""
     servers = importlib.import_module("pyhudi_core.lock.servers")
     names = sorted(found.name for found in pkgutil.iter_modules(servers.__path__))
     modules = [*_HERE.values(), *(importlib.import_module(f"{servers.__name__}.{name}") for name in names)]
@@ -66,7 +66,7 @@ def own_options() -> Mapping[str, Option]:
 
 
 def own_values(found: Mapping[str, Any]) -> tuple[object, ...]:
-    """Return the values of each kind whose options were found; ``found``: by attribute.
+    """Return one value for each kind whose options were found. ``found`` has the options by attribute.
 
     Raises `InvalidOptionError` if two of them contradict each other.
     """
@@ -89,7 +89,7 @@ def _generators() -> Mapping[str, str]:
 
 
 GENERATORS = LateWords(_generators, "`system`, or a lock with a counter")
-"""Where the times of instants can come from: this machine, or a counter beside a lock."""
+"""The possible sources of times of instants: this machine, or a counter on the server of a lock."""
 _ONLY_HUDI = "Accepted for Hudi's sake: here `hoodie.write.lock.wait_time_ms` alone bounds the wait."
 LOCK_OPTIONS = (
     Option(PROVIDER, "lock.provider", str, None,
@@ -104,9 +104,9 @@ LOCK_OPTIONS = (
 
 
 def refuse_incomplete(key: str, name: str, is_given: Callable[[str], object], table: str | None = None) -> None:
-    """Raise `InvalidOptionError` if ``key`` names a server, for the lock or for times, and an option is missing that this server needs.
+    """Raise `InvalidOptionError` if ``key`` names a server, for the lock or for times, and a required option of this server is missing.
 
-    ``is_given``: whether the option with this attribute has a value.
+    ``is_given`` says whether the option with an attribute has a value.
     """
     if name == _MACHINE:
         return
@@ -119,7 +119,7 @@ def refuse_incomplete(key: str, name: str, is_given: Callable[[str], object], ta
 def refuse_without_provider(options: LockOptions, generator: str, table: str | None = None) -> None:
     """Raise `InvalidOptionError` if the server of a lock is given, but no lock is chosen, and the source of times is on another server.
 
-    The lock would be the one that fits the storage, and nobody would notice that the server is never asked.
+    Otherwise the storage's default lock would be used, and the server would silently never be asked.
     """
     for values in options.own:
         kind = next(kind for kind in every_kind() if kind.values is type(values))
@@ -140,7 +140,7 @@ def _needed(kind: LockKind, name: str) -> list[Option]:
 
 
 def open_lock(request: LockRequest) -> LockProvider:
-    """Return the lock that the options name, or else the one that fits the storage.
+    """Return the lock that the options name, or the default lock of the storage.
 
     Raises `InvalidOptionError` if an option of the lock is missing, or a server is given without its lock, and `MissingExtraError` if the lock's
     package is not installed. No request is sent.

@@ -1,4 +1,4 @@
-"""What a waiting writer has seen of the lease of others: a holder that has died does not change its mark any more.
+"""A waiting writer observes the leases of other writers: a dead holder does not change its mark any more.
 
 Only the observer's monotonic clock counts, so clocks of machines may differ.
 """
@@ -9,13 +9,13 @@ from collections.abc import Collection, Hashable
 
 
 class Observed:
-    """For each lock the mark that was seen last, and since when. It belongs to one lock of one table object, and is kept between its acquisitions."""
+    """For each lock, the last observed mark, and the time of its first observation. One lock of one table object keeps this between acquisitions."""
 
     def __init__(self) -> None:
         self._seen: dict[Hashable, tuple[object, float]] = {}
 
     def unchanged_s(self, lock: Hashable, mark: object, now: float) -> float:
-        """Note the mark that was read before ``now``, a moment of the monotonic clock; returns for how many seconds it has not changed."""
+        """Note the mark that was read before ``now`` (by the monotonic clock). Return for how many seconds it has not changed."""
         found = self._seen.get(lock)
         if found is None or found[0] != mark:
             self._seen[lock] = (mark, now)
@@ -23,5 +23,5 @@ class Observed:
         return now - found[1]
 
     def forget_others(self, locks: Collection[Hashable]) -> None:
-        """Forget what is not among the given locks."""
+        """Forget all locks except the given ones."""
         self._seen = {lock: seen for lock, seen in self._seen.items() if lock in locks}

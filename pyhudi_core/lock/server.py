@@ -1,15 +1,15 @@
 """The frame of locks that a server keeps; each module of ``servers/`` is one of them.
 
-A `LockServer` makes an `Acquisition` each time somebody wants the lock. The acquisition asks, renews and releases, one bounded request at a time. The
-frame does the rest: it waits, renews in the background, and knows when the lock has ended.
+A `LockServer` makes an `Acquisition` for each request for the lock. The acquisition asks, renews and releases, one bounded request at a time. The
+frame waits, renews in the background, and knows when the lock has ended.
 
 Invariants, for every server:
 
 - A holder's lease is counted by its own clocks (monotonic and wall, whichever ends first), from before the request that the server answered. The
   server counts from a later moment, so the holder never believes in a lock that the server has given to another writer.
-- After `still_held` was False it is never True again, and the lease is never renewed after its end.
-- A request that gets no answer in time counts as failed; the acquisition finds out later whether it took effect. An acquisition that fails gives up
-  what it may have acquired.
+- After `still_held` has returned False, it never returns True again, and the lease is never renewed after its end.
+- A request that gets no answer in time counts as failed; the acquisition finds out later whether it took effect. A failed acquisition releases a lock
+  that it may have acquired.
 - Messages, identities and representations contain addresses without credentials.
 """
 
@@ -33,7 +33,9 @@ _FIRST_WAIT_MS = 10
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """Who asks for the lock: a token of this acquisition, its purpose (200 characters at most), and the process (`Process.identity`, 400)."""
+    """The process that asks for the lock: a token of this acquisition, its purpose (at most 200 characters), and the process (`Process.identity`, at
+    most 400).
+    """
 
     token: str
     note: str
@@ -54,19 +56,19 @@ class Acquisition(Protocol):
         return self.lease_s / 4
 
     def attempt(self) -> bool:
-        """Ask for the lock; whether it is ours now. Also finds out that an earlier attempt without an answer succeeded."""
+        """Ask for the lock, and return whether it is ours now. An earlier attempt without an answer may turn out to have succeeded."""
         ...
 
     def renew(self) -> bool:
-        """Extend the lock; False if the server says that it is not ours."""
+        """Extend the lock. Returns False if the server says that the lock is not ours."""
         ...
 
     def release(self) -> None:
-        """Release the lock, or the place among the waiting. Never removes another holder's lock; may be called twice."""
+        """Release the lock, or leave the queue. Never removes another holder's lock; may be called twice."""
         ...
 
     def holder(self) -> str:
-        """Describe the present holder for messages; empty if the lock is free. Raises `LockServerError`."""
+        """Describe the current holder for messages; empty if the lock is free. Raises `LockServerError`."""
         ...
 
 
@@ -82,7 +84,7 @@ class LockServer(Protocol):
 
 
 class Closed(Protocol):
-    """What is closed at its end, such as a connection."""
+    """A resource that must be closed, such as a connection."""
 
     def close(self) -> None: ...
 
@@ -93,7 +95,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class LeasedTo:
-    """What a server keeps of a lock with a lease: its holder, and the milliseconds that are left."""
+    """A lock with a lease as the server stores it: the holder, and the remaining milliseconds."""
 
     token: str
     note: str
@@ -107,11 +109,11 @@ class LeasedEntry(Protocol[C]):
     def connect(self) -> C: ...
 
     def take(self, connection: C, contender: Contender, gone: str) -> bool:
-        """Take the entry in one step, and begin its lease, if it is free, expired, the contender's own, or has the token ``gone``."""
+        """Take the entry in one step, and begin its lease. The entry must be free, expired, the contender's own, or have the token ``gone``."""
         ...
 
     def extend(self, connection: C, token: str) -> bool:
-        """Begin the lease anew if the entry has the token, and has not expired."""
+        """Restart the lease if the entry has the token, and has not expired."""
         ...
 
     def free(self, connection: C, token: str) -> None:
@@ -119,7 +121,7 @@ class LeasedEntry(Protocol[C]):
         ...
 
     def read(self, connection: C) -> LeasedTo | None:
-        """Return what the entry is; None if there is none."""
+        """Return the content of the entry; None if it does not exist."""
         ...
 
 
@@ -202,7 +204,7 @@ class ServerLockProvider:
         return self._server.identity
 
     def acquire(self, timeout_s: float, note: str = "") -> ServerLockSession:
-        """As `LockProvider.acquire`. Raises `LockServerError` if the server did not answer until the end of the wait, or refused."""
+        """Acquire as `LockProvider.acquire`. Raises `LockServerError` if the server refused, or did not answer until the end of the wait."""
         clock, ids = self._runtime.clock, self._runtime.ids
         contender = Contender(ids.uuid(), note[:200], self._runtime.process.identity()[:400])
         acquisition, started = self._server.acquisition(contender), clock.monotonic()
@@ -230,13 +232,13 @@ class ServerLockProvider:
             raise
 
     def _ask(self, acquisition: Acquisition) -> _Moment | None:
-        """Try once; returns the moment from which the lease counts, None if another writer has the lock."""
+        """Try once. Returns the moment from which the lease counts; None if another writer has the lock."""
         asked = _Moment.now(self._runtime)
         if not acquisition.attempt():
             return None
         if asked.left_s(acquisition.lease_s, _Moment.now(self._runtime)) > acquisition.lease_s / 2:
             return asked
-        # It took long, such as the creation of the server's table, so too little of the lease is left.
+        # The attempt took long, for example to create the server's table, so too little of the lease is left.
         asked = _Moment.now(self._runtime)
         return asked if acquisition.renew() else None
 
@@ -262,7 +264,10 @@ class ServerLockProvider:
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """A moment on both clocks. A clock that is set back must not lengthen a lease, and the monotonic clock does not count while a machine sleeps."""
+    """A moment on both clocks.
+
+    If the wall clock is set back, this must not lengthen a lease; and the monotonic clock stops while a machine sleeps.
+    """
 
     wall_ms: int
     monotonic: float
@@ -272,7 +277,7 @@ class _Moment:
         return cls(runtime.clock.now_ms(), runtime.clock.monotonic())
 
     def left_s(self, lease_s: float, now: _Moment) -> float:
-        """Seconds of a lease from this moment that are left now."""
+        """Return the remaining seconds of a lease from this moment."""
         passed = max(now.monotonic - self.monotonic, (now.wall_ms - self.wall_ms) / 1000)
         return max(0.0, lease_s - passed)
 
@@ -371,7 +376,7 @@ class ServerLockSession:
 
 
 def describe_holder(process: str, note: str) -> str:
-    """Describe a holder for messages: the process of its identity (`Process.identity`), and what it has the lock for."""
+    """Describe a holder for messages: the process of its identity (`Process.identity`), and its purpose."""
     host, _, rest = process.partition("|")
     pid = rest.split("|")[1] if rest.count("|") == 2 else ""
     who = f"process {pid} on {host}" if pid else process[:200] or "an unknown process"

@@ -152,7 +152,7 @@ class StorageBasedLockProvider:
     def look_ahead(self) -> None:
         self._ahead = None
         if self._storage.capabilities.parallel_calls > 1:
-            with suppress(StorageError):  # `acquire` reads it then, and is patient with a storage that fails
+            with suppress(StorageError):  # `acquire` reads the state then, and tolerates a failing storage
                 self._ahead = (self.read(),)
 
     def content(self, owner: Owner, *, expired_at_ms: int | None = None) -> LockFile:
@@ -162,7 +162,7 @@ class StorageBasedLockProvider:
         return LockFile(False, self._runtime.clock.now_ms() + self._validity_ms, owner.to_text())
 
     def read(self, known: Seen | None = None) -> Seen | None:
-        """Read the lock file; None if it does not exist. If it is still the file that is ``known``, its content is not read again."""
+        """Read the lock file; None if it does not exist. If the file is still the ``known`` one, its content is not read again."""
         try:
             found = self._storage.get_tagged(LOCK_FILE, "" if known is None else known.info.etag)
         except ObjectNotFoundError:
@@ -232,7 +232,7 @@ class _Acquisition:
         return grant
 
     def give_up(self) -> None:
-        """Release what an earlier write with unknown outcome may have acquired, as far as the storage allows."""
+        """Release a lock that an earlier write with unknown outcome may have acquired, as far as the storage allows."""
         if not self._unsettled:
             return
         try:
@@ -262,7 +262,7 @@ class _Acquisition:
         except BaseException:
             self._unsettled = True
             raise
-        # The file is the one that was seen, and each content of it is unique: so nobody has held the lock in between.
+        # The file is unchanged since it was seen, and each content is unique: so nobody has held the lock in between.
         as_seen = ahead is not None and _is_released(seen)
         return Grant(self._owner, info.etag, content.valid_until_ms, as_seen)
 
@@ -283,7 +283,7 @@ class _Acquisition:
 
 
 def _is_released(seen: Seen | None) -> bool:
-    """Say whether the last holder has given the lock back. A lock that has expired may have a holder that does not know it."""
+    """Say whether the last holder has released the lock. An expired lock may have a holder that does not know that it expired."""
     return seen is not None and seen.lock is not None and seen.lock.expired
 
 

@@ -26,7 +26,7 @@ _RELEASE_ATTEMPTS = 6
 class Grant:
     """The result of the latest write of a holding: the parts of the owner text, the file's tag, and the end of the validity.
 
-    ``as_seen``: the first write replaced a lock that was given back, as it was seen before the lock was asked for.
+    ``as_seen``: the first write replaced a released lock whose state was read ahead (`LooksAhead`).
     """
 
     owner: Owner

@@ -19,8 +19,8 @@ class Patience:
         ids: the source of jitter.
         first_ms: bound of the first wait.
         longest_ms: bound of every wait.
-        growth: each further bound is the previous one multiplied by this. A wait that grows slowly ends soon after the release of the lock: with
-            1.25 it takes longer than necessary by a sixth of the wait on average, with 2 by half of it.
+        growth: the factor between one bound and the next. With slow growth, the wait ends soon after the release of the lock: with 1.25 it is on
+            average a sixth longer than necessary, with 2 a half longer.
     """
 
     def __init__(self, clock: Clock, ids: Ids, first_ms: int, longest_ms: int, growth: float = 2.0) -> None:
@@ -31,7 +31,7 @@ class Patience:
         self._growth = growth
 
     def wait(self, at_most_s: float) -> None:
-        """Sleep for a random time below the present bound, but at most the given time."""
+        """Sleep for a random time below the current bound, but at most the given time."""
         bound_us = min(self._bound_us, self._longest_us)
         self._bound_us = min(int(self._bound_us * self._growth), self._longest_us)
         self._clock.sleep(min(at_most_s, (1 + self._ids.below(bound_us)) / 1_000_000))

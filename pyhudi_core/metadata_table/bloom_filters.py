@@ -65,7 +65,7 @@ class BloomFilterIndex:
                 )
 
     def records(self, entries: pa.Table) -> Records:
-        """As `FileIndex.records`."""
+        """Return the records of entries, as `FileIndex.records`."""
         whole = entries.combine_chunks().sort_by(KEY)
         fields = [whole.column(name).combine_chunks() for name in (_TYPE, _INSTANT, _FILTER)]
         fields.append(pa.repeat(False, len(whole)))
@@ -73,7 +73,7 @@ class BloomFilterIndex:
 
 
 def tombstones(removed: Mapping[str, Sequence[str]]) -> Records:
-    """Return the records that take the filters of deleted base files away; ``removed``: names of files by partition path."""
+    """Return the records that remove the filters of deleted base files; ``removed``: names of files by partition path."""
     keys = [
         names.bloom_filter_key(partition, name)
         for partition, files in removed.items()

@@ -1,7 +1,6 @@
-"""What a commit changes of what the metadata table says: from the files that it wrote to the records of each partition.
+"""Compute what a commit changes in the metadata table: from the files that it wrote to the records of each partition.
 
-Specification, "Metadata Table". A partition of the metadata table that a table lists has to learn of every commit, so `records_of` refuses a kind
-that it does not know.
+Specification, "Metadata Table". Every commit must update each listed partition of the metadata table, so `records_of` refuses an unknown kind.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from pyhudi_core.metadata_table.records import Records, file_lists, locations, p
 from pyhudi_core.model.commit import WriteStat
 
 KEPT = frozenset({names.FILES, names.COLUMN_STATS, names.PARTITION_STATS, names.RECORD_INDEX, names.BLOOM_FILTERS})
-"""The partitions that this release keeps true, beside those of `defined_indexes`."""
+"""The partitions that this release can update, besides those of `defined_indexes`."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyPlaces:
-    """Record keys that came into file groups, equally many of each; and keys that are in none any more."""
+    """Record keys that were added to file groups, each key with its file group; and keys that are no longer in any file group."""
 
     keys: pa.Array
     partitions: pa.Array
@@ -32,15 +31,15 @@ class KeyPlaces:
 
 @dataclass(frozen=True, slots=True)
 class CommitChanges:
-    """What a commit did to the data table.
+    """The changes that a commit made to the data table.
 
     Attributes:
         stats: its files.
-        ranges: of the columns of its files (`Written.ranges`).
+        ranges: the ranges of the columns of its files (`Written.ranges`).
         instant_ms: its requested time, in milliseconds since 1970 in the time zone of the timeline.
-        columns: those with statistics.
-        form: how these are kept.
-        keys: what happened to record keys; None if the table has no record index.
+        columns: the columns with statistics.
+        form: the form of the statistics.
+        keys: the changes of record keys; None if the table has no record index.
         removed: names of files that were deleted, by partition path (cleaning).
     """
 
@@ -54,7 +53,7 @@ class CommitChanges:
     _known: list[Sequence[column_statistics.FileBounds]] = field(default_factory=list, init=False, compare=False)
 
     def bounds(self) -> tuple[Sequence[column_statistics.FileBounds], list[WriteStat]]:
-        """Return the bounds of the columns of the files with ranges, and these files. Two partitions of the metadata table have them."""
+        """Return the bounds of columns of the files with ranges, and these files. Two partitions of the metadata table use them."""
         by_path = {stat.path: stat for stat in self.stats}
         stats = [by_path[path] for path in self.ranges.column("path").to_pylist()]
         if not self._known:
@@ -64,7 +63,7 @@ class CommitChanges:
 
 
 def records_of(changes: CommitChanges, partition: str) -> Records:
-    """Return the records of one partition of the metadata table. Raises ValueError for one that this release does not keep."""
+    """Return the records of one partition of the metadata table. Raises ValueError for a partition that this release cannot update."""
     return _MAKERS[partition](changes) if partition in _MAKERS else _unknown(partition)
 
 
@@ -75,12 +74,12 @@ def _files(changes: CommitChanges) -> Records:
             files.setdefault(stat.partition, {})[path.rpartition("/")[2]] = size
         files.setdefault(stat.partition, {})[stat.path.rpartition("/")[2]] = stat.size
     lists = file_lists(files, changes.removed)
-    # Files go only from partitions that are listed already.
+    # Files are removed only from partitions that are listed already.
     return lists if changes.removed and not files else Records.together([partition_list(sorted(files)), lists])
 
 
 def _bloom_filters(changes: CommitChanges) -> Records:
-    """Of removed files. Those of written files come from tasks that read their footers."""
+    """Return the records of removed files. The records of written files come from tasks that read their footers."""
     return bloom_filters.tombstones(changes.removed)
 
 

@@ -1,11 +1,11 @@
 """Records of ``column_stats`` and ``partition_stats``: from the ranges that a file's writer knows.
 
-Specification, "Column Statistics" and "Partition Statistics". A record must never claim less than its file holds, because readers omit files by
-it. Where a writer does not know a bound, the record has one outside all values of the type.
+Specification, "Column Statistics" and "Partition Statistics". The bounds of a record must include all values of its file, because readers skip files
+by them. If a writer does not know a bound, the record has a bound outside all values of the type.
 
 Statistics of a partition are only widened: their counts are added up, and their bounds grow (``isTightBound`` is false).
 
-There are two forms (`StatisticsForm`), by the version of the index's definition. In the second one a record says the type of its values.
+There are two forms (`StatisticsForm`), by the version of the index's definition. In the second form a record names the type of its values.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _DIGITS = 15
 
 @dataclass(frozen=True, slots=True)
 class BoundsKind:
-    """How bounds of a type are kept: the wrapper's name, the type of its value, and bounds outside all values.
+    """How bounds of a type are stored: the wrapper's name, the type of its value, and bounds outside all values.
 
-    ``value_type`` is what a record of the second form says of it: a number of `value_types`, and what the number does not say.
+    ``value_type`` is the type in a record of the second form: a number of `value_types`, and a text with details.
     """
 
     wrapper: str
@@ -49,16 +49,16 @@ class BoundsKind:
 
 @dataclass(frozen=True, slots=True)
 class StatisticsForm:
-    """How an index keeps statistics of columns. A value that can be sent to tasks: only its name is."""
+    """The form in which an index stores statistics of columns. Only its name is pickled, so it can be sent to tasks."""
 
     version: str
 
     def kind_of(self, column: pa.DataType) -> BoundsKind | None:
-        """Say how the bounds of a column are kept; None if Hudi keeps none for its type."""
+        """Return how the bounds of a column are stored; None if Hudi stores none for its type."""
         return _untyped(column) if self.version == V1 else _typed(column)
 
     def indexed_columns(self, schema: pa.Schema) -> list[str]:
-        """Return the columns of a table that have statistics: three meta columns, and the first 32 of the others whose type Hudi keeps bounds for."""
+        """Return the columns of a table that have statistics: three meta columns, and the first 32 others of a type with bounds."""
         data = [
             field.name for field in schema if field.name not in META_FIELDS and self.kind_of(field.type) is not None
         ]
@@ -96,7 +96,7 @@ def _untyped(column: pa.DataType) -> BoundsKind | None:
         half = 1 << (63 if wide else 31)
         return BoundsKind("LongWrapper" if wide else "IntWrapper", pa.int64() if wide else pa.int32(), -half, half - 1)
     if types.is_float32(column) or types.is_float64(column):
-        # NaN is greater than all numbers in Spark. But Hudi skips what has NaN as a bound, so infinity stands for it.
+        # NaN is greater than all numbers in Spark. But Hudi skips a NaN bound, so infinity replaces it.
         return BoundsKind("FloatWrapper" if column.bit_width == 32 else "DoubleWrapper", column, -math.inf, math.inf)
     if types.is_string(column):
         return BoundsKind("StringWrapper", pa.string(), "", HIGHEST_TEXT)
@@ -114,7 +114,7 @@ def _untyped(column: pa.DataType) -> BoundsKind | None:
 
 @dataclass(frozen=True, slots=True)
 class ColumnBounds:
-    """Bounds in the type in which they are kept, null where all values are null; how many values are null, and how many values there are."""
+    """Bounds in their stored type (null if all values are null), the number of nulls, and the number of values."""
 
     kind: BoundsKind
     low: pa.Array
@@ -143,10 +143,11 @@ def bounds_of(
     """Return the bounds of files. All columns of a kind are computed together, because a commit has few files and many columns.
 
     Args:
-        ranges: a row a file: ``path``, and for each column a struct of ``min``, ``max`` and ``nulls`` (`Written.ranges`), null if the file does not
-            have the column. The greatest value of a column with NaN is NaN; it is null if it is not known whether there is one.
-        rows: how many rows each file has.
-        columns: those to keep.
+        ranges: one row per file: ``path``, and for each column a struct of ``min``, ``max`` and ``nulls`` (`Written.ranges`), null if the file does
+            not have the column. The greatest value of a column with NaN is NaN; the greatest value is null if it is unknown whether the column has
+            NaN.
+        rows: the number of rows of each file.
+        columns: the columns with statistics.
     """
     found: dict[BoundsKind, list[tuple[str, pa.Array, list[pa.Array]]]] = {}
     every = pa.array(np.arange(len(ranges)))
@@ -171,7 +172,7 @@ def _bounds(kind: BoundsKind, parts: Sequence[tuple[str, pa.Array, list[pa.Array
     places = pa.concat_arrays([places for _, places, _ in parts])
     low, high, nulls = (pa.concat_arrays([bounds[number] for _, _, bounds in parts]) for number in range(3))
     rows = counts.take(places)
-    # Some nulls and some values, so that neither IS NULL nor IS NOT NULL skips what is not known.
+    # Some nulls and some values, so that neither IS NULL nor IS NOT NULL skips a file with unknown counts.
     if nulls.null_count:
         rows = pc.if_else(nulls.is_null(), pc.max_element_wise(rows, 2), rows)
         nulls = pc.fill_null(nulls, 1)
@@ -204,7 +205,7 @@ def column_stats_keys(files: Mapping[str, Sequence[str]], columns: Sequence[str]
 
 
 def partition_stats(bounds: Sequence[FileBounds], partitions: Sequence[str]) -> Records:
-    """Return what files, whose partition paths are given, add to the statistics of their partitions."""
+    """Return the change of the statistics of partitions by files whose partition paths are given."""
     numbers = {path: number for number, path in enumerate(dict.fromkeys(partitions))}
     hashes = pa.array([names.name_hash(names.partition_name(path)) for path in numbers], pa.string())
     shown = pa.array([path or names.NON_PARTITIONED for path in numbers], pa.string())
@@ -215,7 +216,7 @@ def partition_stats(bounds: Sequence[FileBounds], partitions: Sequence[str]) -> 
 
 
 def _by_partition(files: FileBounds, partitions: pa.Array) -> FileBounds:
-    """Return the bounds of partitions; ``partitions`` has the number of each file's."""
+    """Return the bounds of partitions; ``partitions`` has the partition number of each file."""
     bounds = files.bounds
     columns = [files.column, partitions.take(files.place), bounds.low, bounds.high, bounds.nulls, bounds.rows]
     table = pa.table(columns, names=["column", "place", "min", "max", "nulls", "rows"])
@@ -227,7 +228,7 @@ def _by_partition(files: FileBounds, partitions: pa.Array) -> FileBounds:
 
 
 def with_unknown(ranges: pa.Table, files: Sequence[str]) -> pa.Table:
-    """Ranges in which each of these files has every column: where nothing is known of it, its bounds and the number of its nulls are unknown."""
+    """Return ranges in which each of these files has every column. For an unknown column, the bounds and the number of nulls are unknown."""
     known = set(ranges.column("path").to_pylist())
     missing = pa.array([path for path in files if path not in known], pa.string())
     if not len(missing) and not any(column.null_count for column in ranges.columns):
@@ -244,7 +245,7 @@ def with_unknown(ranges: pa.Table, files: Sequence[str]) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What statistics are about: the column (one for all, or one for each), the keys of the records, and the names of files or partitions."""
+    """The subjects of statistics: the column (one for all, or one for each), the keys of the records, and the names of files or partitions."""
 
     column: str | pa.Array
     keys: pa.Array
@@ -252,7 +253,7 @@ class Subject:
 
 
 def _kept(bounds: pa.Array, kind: BoundsKind, outside: object, empty: pa.Array) -> pa.Array:
-    """Bounds in their kept type, with ``outside`` where a bound is not known."""
+    """Return bounds in their stored type, with ``outside`` instead of unknown bounds."""
     if pa.types.is_floating(kind.type):
         bounds = pc.if_else(pc.is_nan(bounds), pa.scalar(None, kind.type), bounds)
     if bounds.null_count:
@@ -261,9 +262,9 @@ def _kept(bounds: pa.Array, kind: BoundsKind, outside: object, empty: pa.Array) 
 
 
 def _records(kind: RecordType, files: Sequence[FileBounds], ends: pa.Array, shown: pa.Array) -> Records:
-    """Return the records of files or partitions, of which the ends of keys and the names are given by number.
+    """Return the records of files or partitions. The ends of their keys and their names are given by number.
 
-    The kinds of all columns go into one struct: most of what a small commit costs here is a price for each call, not for each record.
+    The kinds of all columns are put into one struct, because in a small commit each call costs more than its records.
     """
     if not files:
         return Records.together([])
@@ -278,7 +279,7 @@ def _records(kind: RecordType, files: Sequence[FileBounds], ends: pa.Array, show
 def statistics_records(
     kind: RecordType, subject: Subject, bounds: Sequence[ColumnBounds], sizes: tuple[pa.Array, pa.Array] | None = None
 ) -> Records:
-    """Return the records of statistics, with the bounds of one kind of column after those of another one.
+    """Return the records of statistics. The bounds are ordered by the kind of their column.
 
     ``sizes``: bytes of the files, and bytes before compression; zeros if they are omitted.
     """
@@ -307,7 +308,7 @@ def statistics_records(
 
 
 def _value_types(bounds: Sequence[ColumnBounds], info: pa.DataType) -> pa.StructArray:
-    """Return what each record says of the type of its values."""
+    """Return the type of values for each record."""
     said = [each.kind.value_type for each in bounds]
     fields = _fields(info)
     columns = [
@@ -321,7 +322,7 @@ def _value_types(bounds: Sequence[ColumnBounds], info: pa.DataType) -> pa.Struct
 
 
 def _wrapped(parts: Sequence[tuple[BoundsKind, pa.Array]], union: pa.DataType) -> pa.StructArray:
-    """Bounds as the branches of a union: a struct of all wrappers, of which one has a value in each row."""
+    """Return bounds as the branches of a union: a struct of all wrappers, of which one has a value in each row."""
     count = sum(len(bounds) for _, bounds in parts)
     wrappers = {kind.wrapper for kind, _ in parts}
     fields = _fields(union)
@@ -342,7 +343,7 @@ def _wrapped(parts: Sequence[tuple[BoundsKind, pa.Array]], union: pa.DataType) -
 
 
 def _stored(bounds: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return bounds in the type of their wrapper: numbers with a point whose record says their type are bytes there."""
+    """Return bounds in the type of their wrapper. Decimals in records that name the type of their values become bytes."""
     if not pa.types.is_decimal(bounds.type) or pa.types.is_decimal(kind):
         return bounds
     return shortest_bytes(bounds)

@@ -1,7 +1,7 @@
 """Commits of the metadata table: their log files, and the bytes of a completed file (specification, "Metadata Table").
 
-A commit of the data table has one of the metadata table beside it, a deltacommit with the same requested time. Its log files are written before
-the commit is decided; readers do not read them before the data table's commit has completed (`slices`).
+Each commit of the data table has a commit of the metadata table: a deltacommit with the same requested time. Its log files are written before the
+commit is decided; readers do not read them before the data table's commit has completed (`slices`).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from pyhudi_core.storage.base import Storage
 from pyhudi_core.transaction import markers
 
 OPERATION = "UPSERT_PREPPED"
-"""What Hudi calls the operation of every commit of the metadata table."""
+"""Hudi's operation of every commit of the metadata table."""
 
 
 def file_stat(path: str, size: int, writes: int, deletes: int) -> WriteStat:
-    """Return what a commit says of a file of the metadata table; ``path`` is relative to the metadata table."""
+    """Return the entry of a commit for a file of the metadata table; ``path`` is relative to the metadata table."""
     partition, name = split(path)
     parsed = parse_data_file(name)
     assert parsed is not None, path
@@ -46,11 +46,11 @@ class LogWriting:
     """Writes the log files of one deltacommit.
 
     Attributes:
-        storage: of the metadata table.
-        requested_time: of the deltacommit.
+        storage: the metadata table's storage.
+        requested_time: the deltacommit's requested time.
         token: the write token of this task.
-        announces: whether each file gets a marker, by which files of an attempt are found that was given up. The one process that writes a
-            commit gives up nothing of its own: if it dies, its files are found by the requested time in their names.
+        announces: whether each file gets a marker. Markers lead to the files of an abandoned attempt. A process that writes a commit alone abandons
+            no attempt: if it dies, its files are found by the requested time in their names.
     """
 
     storage: Storage
@@ -65,7 +65,7 @@ class LogWriting:
         return log.stat
 
     def made(self, partition: str, number: int, version: int, records: Records) -> NewLog:
-        """Return a log file that is still to be written."""
+        """Return a log file that is not written yet."""
         name = LogFileName(file_groups.file_id(partition, number), self.requested_time, version, self.token)
         path = f"{partition}/{name}"
         data = file_groups.log_file(partition, self.requested_time, records)
@@ -74,7 +74,7 @@ class LogWriting:
 
 @dataclass(frozen=True, slots=True)
 class NewLog:
-    """A log file that is to be written, and what the commit says of it."""
+    """A log file that is not written yet, and its entry for the commit."""
 
     writing: LogWriting
     path: str
@@ -82,7 +82,7 @@ class NewLog:
     stat: WriteStat
 
     def write(self) -> None:
-        """Write it, after its marker if it has one."""
+        """Write the file, after its marker if it has one."""
         writing = self.writing
         if writing.announces:
             markers.create(writing.storage, writing.requested_time, self.path, "APPEND")

@@ -1,11 +1,11 @@
-"""Files of the metadata table that are lost: a completed commit names them, and they are missing or shorter than it says.
+"""Detect lost files of the metadata table: a completed commit names them, but they are missing or shorter than it says.
 
-A slice without one of its logs has older entries: statistics that are too narrow, keys that nobody finds. Reads would omit rows, and writes would
-write keys twice. So such a partition is refused, by readers and writers alike. A commit of this package says in the data table's commit which files
-its part of the metadata table has, and how many file groups had which base file. Readers read that commit anyway. For a commit of another writer the
-metadata table's own commits are read.
+Without one of its logs, a slice has old entries: statistics that are too narrow, and keys that nobody finds. Reads would omit rows, and writes would
+write keys twice. So readers and writers refuse such a partition. A commit of this package lists, in the data table's commit, the files of its part of
+the metadata table, and the number of file groups per base file time. Readers read that commit anyway. For a commit of another writer, the metadata
+table's own commit is read.
 
-Files of older slices are not needed: their entries are in the base file. For those before a partition was built again, that partition was another.
+Files of older slices are not needed: their entries are in the base file. Files from before a partition was built again are not needed either.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ Bases = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What one commit says.
+    """The entries of one commit.
 
     Attributes:
-        instant: of the metadata table.
+        instant: the instant of the metadata table.
         files: sizes by path below the metadata table.
-        counts: by partition, how many file groups had a base file of which time; None if the commit does not say it.
+        counts: by partition, the number of file groups per time of their base file; None if the commit does not have it.
     """
 
     instant: Instant
@@ -43,7 +43,7 @@ class Said:
     counts: Mapping[str, Mapping[str, int]] | None = None
 
     def lost(self, partition: str, found: Mapping[str, int], bases: Bases) -> str:
-        """Return the path of something that is lost, below the metadata table; empty if nothing is. ``found``: sizes by file name."""
+        """Return the path of a lost file, below the metadata table; empty if none is lost. ``found``: sizes by file name."""
         for path, size in self.files.items():
             folder, name = split(path)
             if folder == partition and found.get(name, -1) < size and self._is_needed(name, bases):
@@ -67,7 +67,7 @@ class Said:
 
 @dataclass(slots=True)
 class CommittedFiles:
-    """What the completed commits of a metadata table say of its files.
+    """The files of a metadata table as its completed commits list them.
 
     Attributes:
         folder: its timeline.
@@ -87,7 +87,7 @@ class CommittedFiles:
         """Raise `CorruptionError` if a partition has lost a file.
 
         Args:
-            own, data: the timelines of metadata table and data table, with instants whose entries count.
+            own, data: the timelines of metadata table and data table, with the instants whose entries count.
             found: the sizes of the partition's files by name.
             pieces: its newest slices.
         """
@@ -98,14 +98,14 @@ class CommittedFiles:
                 raise self._error(own, said.instant, lost)
 
     def _needed(self, own: Timeline, data: Timeline, since: str) -> Iterator[Said]:
-        """Yield what the commits say, as far as something of it may be needed above base files of this time."""
+        """Yield the entries of the commits that may be needed after base files of this time."""
         parts, logged = self._logged(own, data)
         newest = logged[-1:]
         needed = [i for i in logged if (i.completion_time or "") >= since or i in newest]
         unread = (parts.get(i.requested_time) for i in needed if i not in self._said)
         self.data.read_commits(part for part in unread if part is not None)
         silent = [i for i in needed if i not in self._said and self._is_silent(i, parts.get(i.requested_time))]
-        with suppress(CorruptionError, SnapshotExpiredError):  # raised below, of the one that is damaged
+        with suppress(CorruptionError, SnapshotExpiredError):  # raised below, for the damaged partition
             self.folder.read_commits(silent)
         for instant in needed:
             yield self._of(instant, parts.get(instant.requested_time))
@@ -114,22 +114,25 @@ class CommittedFiles:
         compactions = [i for i in own.commits if i.action is Action.COMMIT]
         builds = [i for i in own.commits if _is_build(i)]
         asked = [*compactions, *builds] if self.whole else compactions[-1:] or builds
-        with suppress(CorruptionError, SnapshotExpiredError):  # raised below, of the one that is damaged
+        with suppress(CorruptionError, SnapshotExpiredError):  # raised below, for the damaged partition
             self.folder.read_commits(i for i in asked if i not in self._said)
         for instant in asked:
             yield self._of(instant, None)
 
     def _is_silent(self, instant: Instant, part: Instant | None) -> bool:
-        """Say whether the commit of the data table does not say which files its part has, so that the part itself is read."""
+        """Say whether the data table's commit does not list the files of its part, so that the part itself must be read."""
         return self.whole or part is None or _noted(instant, self.data.read_commit(part)) is None
 
     def _logged(self, own: Timeline, data: Timeline) -> tuple[Mapping[str, Instant], Sequence[Instant]]:
-        """Return the commits of the data table by time, and the deltacommits of those. All partitions ask for the same two timelines."""
+        """Return the commits of the data table by time, and their deltacommits.
+
+        The result is cached, because all partitions need the same two timelines.
+        """
         if self._last is not None and self._last[0] is own and self._last[1] is data:
             return self._last[2:]
         parts = {instant.requested_time: instant for instant in data.commits}
         deltas = [i for i in own.commits if i.action is Action.DELTACOMMIT and not _is_build(i)]
-        # An instant that is not on the data table's timeline may be undone: a process that woke up late can make its completed file again.
+        # An instant that is not on the data table's timeline may be undone: a process that woke up late can create its completed file again.
         known = {i.requested_time for i in data.completed} if self.whole else parts.keys()
         logged = [i for i in deltas if i.requested_time in known]
         self._last = own, data, parts, logged
@@ -146,7 +149,7 @@ class CommittedFiles:
         return known
 
     def _body(self, instant: Instant) -> CommitMetadata:
-        """Return the metadata table's own commit; one that names nothing if the metadata table is gone, or if only `check` reports the damage."""
+        """Return the metadata table's own commit. It is empty if the metadata table is gone, or if only `check` reports the damage."""
         try:
             return self.folder.read_commit(instant)
         except SnapshotExpiredError:
@@ -157,14 +160,14 @@ class CommittedFiles:
             return CommitMetadata(None)
 
     def _is_built_since(self, own: Timeline, instant: Instant, partition: str, found: Mapping[str, int]) -> bool:
-        """Say whether the partition was built after a commit, so that the commit means other files."""
+        """Say whether the partition was built after a commit, so that the commit names files of an earlier build."""
         later = [i for i in own.commits if _is_build(i) and (i.completion_time or "") > (instant.completion_time or "")]
         parsed = [parse_data_file(name) for name in found]
         times = {name.requested_time for name in parsed if name is not None}
         return any(i.requested_time in times or partition in self._body(i).partitions for i in later)
 
     def _error(self, own: Timeline, instant: Instant, path: str) -> HudiError:
-        """The error for what is lost, unless a compaction and a clean came after the timeline was read."""
+        """Return the error for a lost file, unless a compaction and a clean came after the timeline was read."""
         newest = max((i.completion_time or "" for i in own), default="")
         if any(i.action is Action.COMMIT and (i.completion_time or "") > newest for i in self.folder.load()):
             return SnapshotExpiredError(
@@ -184,14 +187,14 @@ def _is_build(instant: Instant) -> bool:
 
 
 def _noted(instant: Instant, commit: CommitMetadata) -> Said | None:
-    """Return what a commit of the data table says of its part; None if it says nothing, or nothing that can be understood."""
+    """Return the entries for the part that a commit of the data table lists; None if it has none, or if they are not readable."""
     found = _parsed(commit.extra.get(METADATA_FILES_KEY, ""))
     return None if found is None else Said(instant, *found)
 
 
 @lru_cache(maxsize=128)
 def _parsed(note: str) -> tuple[Mapping[str, int], Mapping[str, Mapping[str, int]]] | None:
-    """Return the sizes of files and the counts of file groups that a note says; None if it cannot be understood."""
+    """Return the sizes of files and the counts of file groups in a note; None if the note is not readable."""
     try:
         said = json.loads(note)
         files = {path: int(size) for path, size in said["files"].items()}

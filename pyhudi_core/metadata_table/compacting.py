@@ -1,8 +1,8 @@
 """Merge a slice of the metadata table into the entries of one base file (specification, "Metadata Table").
 
-Most keys have one entry: statistics of a file, or the place of a key. Their bytes are copied as they are, column by column. Keys with several entries
-of a kind that is merged (lists of files, statistics) are few, and are decoded, merged and encoded one by one (``merging``). A delete removes what
-came before it. Memory is bounded by one slice.
+Most keys have one entry: statistics of a file, or the place of a key. Their bytes are copied unchanged, column by column. Keys with several entries
+of a kind that is merged (lists of files, statistics) are few, and are decoded, merged and encoded one by one (``merging``). A delete removes earlier
+entries. Memory is bounded by one slice.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class CompactedSlice:
     """The entries of a base file, sorted by the bytes of their keys.
 
     Attributes:
-        schema: of the records: that of the newest release that wrote some of them, so that no field is lost.
-        entries: how many entries the logs and the base file had.
+        schema: the schema of the records. It is that of the newest release that wrote some of them, so that no field is lost.
+        entries: the number of entries of the logs and the base file.
     """
 
     keys: pa.LargeBinaryArray
@@ -93,14 +93,14 @@ def _all_entries(arrivals: Iterable[Arrival], schema: str) -> pa.Table:
 
 
 def _after_deletes(ordered: pa.Table) -> pa.Table:
-    """Without deletes, and without what came before them; sorted by key and arrival."""
+    """Return the entries without deletes and without entries before a delete, sorted by key and arrival."""
     gone = np.asarray(ordered.column(_VALUE).is_null().to_numpy())
     if not gone.any():
         return ordered
     codes = _codes(ordered.column(_KEY).combine_chunks())
     places = np.arange(len(codes))
     newest = np.full(int(codes[-1]) + 1, -1, np.int64)
-    newest[codes[gone]] = places[gone]  # the last one of each key, as places ascend
+    newest[codes[gone]] = places[gone]  # the last entry of each key, because positions ascend
     return ordered.filter(pa.array(places > newest[codes]))
 
 
@@ -113,7 +113,7 @@ def _codes(keys: pa.Array) -> np.ndarray:
 
 
 def _with_merged(values: pa.Array, found: pa.Array, last: np.ndarray, counts: np.ndarray, schema: str) -> pa.Array:
-    """Return the newest values, with merged ones where a key has several."""
+    """Return the newest values, with merged values for keys with several entries."""
     several = np.flatnonzero(counts > 1)
     merged = [
         _merged([values[int(place)].as_py() for place in range(last[n] - counts[n] + 1, last[n] + 1)], schema)
@@ -156,9 +156,9 @@ def _values(entries: Entries) -> pa.LargeBinaryArray:
 
 @lru_cache(maxsize=32)
 def _canonical(schema: str) -> str:
-    """Return the part of a schema that decides about the bytes of its records."""
+    """Return the part of a schema that determines the bytes of its records."""
     try:
-        merging.parsed_schema(schema)  # refuses dangerous ones
+        merging.parsed_schema(schema)  # refuses dangerous schemas
         return str(to_parsing_canonical_form(json.loads(schema)))
     except (ValueError, TypeError, LookupError, SchemaParseException) as error:
         raise CorruptAvroError(

@@ -1,6 +1,6 @@
-"""Indexes that a user defines on a column: by which definition this release makes one and keeps it true.
+"""Indexes that a user defines on a column: the definitions that this release can build and update.
 
-Each kind is one `IndexKind`. A build, every commit, the doctor and SQL ask here, so a new kind is added here and nowhere else.
+Each kind is one `IndexKind`. Builds, commits, the doctor and SQL use this module, so a new kind is added only here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class IndexedTable:
-    """What an index must know of its table: how slices are merged, the columns without meta columns, and whether all sessions are in UTC."""
+    """What an index needs to know of its table: how slices are merged, the columns without meta columns, and whether all sessions are in UTC."""
 
     merging: Merging
     schema: pa.Schema
@@ -41,14 +41,14 @@ class IndexKind:
     """One kind of index.
 
     Attributes:
-        prefix: what names of its partitions of the metadata table begin with.
-        types: the types of a definition (``indexType``) that are kept.
-        needs: partitions that the metadata table must have, too.
-        why_not: why the index of a definition cannot be kept for a table; empty if it can.
-        make: the index of a definition for which ``why_not`` is empty.
-        define: the definition by the name of its partition, its column, its options and its version.
-        groups: the least number of file groups.
-        removed: what a clean changes, which deleted files (names by partition path); None if it changes nothing.
+        prefix: the prefix of its partitions of the metadata table.
+        types: the supported types of a definition (``indexType``).
+        needs: other partitions that the metadata table must have.
+        why_not: returns why a table cannot have the index of a definition; empty if it can.
+        make: returns the index of a definition for which ``why_not`` is empty.
+        define: returns the definition for the name of its partition, its column, its options and its version.
+        groups: the minimum number of file groups.
+        removed: returns the change by a clean, given the deleted files (names by partition path); None if a clean changes nothing.
     """
 
     prefix: str
@@ -62,18 +62,18 @@ class IndexKind:
 
 
 def kind_of(partition: str) -> IndexKind | None:
-    """Return the kind of a partition of the metadata table; None for one that is not defined by a user, or that is not kept."""
+    """Return the kind of a partition of the metadata table; None if it is not defined by a user, or not supported."""
     return next((kind for kind in KINDS if partition.startswith(kind.prefix)), None)
 
 
 def needs_of(partition: str) -> frozenset[str]:
-    """Return the partitions that an index on a column cannot do without; none for others."""
+    """Return the partitions that an index on a column needs; none for other indexes."""
     kind = kind_of(partition)
     return frozenset() if kind is None else kind.needs
 
 
 def is_kept(partition: str) -> bool:
-    """Say whether this release keeps a partition of the metadata table true, if its definition fits."""
+    """Say whether this release can update a partition of the metadata table, if its definition is suitable."""
     return partition in KEPT or kind_of(partition) is not None
 
 
@@ -100,7 +100,7 @@ def new_definition(
 
 
 def first_groups(partition: str, options: MetadataOptions) -> int:
-    """Return the least number of file groups that a new partition has, as Hudi counts."""
+    """Return the minimum number of file groups of a new partition, as in Hudi."""
     kind = kind_of(partition)
     return 1 if kind is None else kind.groups(options)
 
@@ -112,7 +112,7 @@ def why_unlisted(partition: str, listed: Iterable[str]) -> str:
 
 
 def why_not(partition: str, definitions: Mapping[str, IndexDefinition], table: IndexedTable) -> str:
-    """Say why a partition of the metadata table cannot be kept true; empty if it can. ``definitions`` by name."""
+    """Say why a partition of the metadata table cannot be updated correctly; empty if it can. ``definitions`` by name."""
     kind, definition = kind_of(partition), definitions.get(partition)
     if kind is None:
         return ""
@@ -164,7 +164,7 @@ def _expression(definition: IndexDefinition, table: IndexedTable) -> FileIndex:
 
 
 def _new_expression(name: str, column: str, options: Mapping[str, str], version: str) -> IndexDefinition:
-    """Return the definition. It has a version also in tables where there is one version only: writes of releases 1.1 and 1.2 fail without it."""
+    """Return the definition. It always has a version, even in tables that know only one: writes of releases 1.1 and 1.2 fail without it."""
     function = options.get("expr", "identity")
     return IndexDefinition(name, names.COLUMN_STATS, function, column, {**options, "expr": function}, version=version)
 

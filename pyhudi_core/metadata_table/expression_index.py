@@ -1,7 +1,7 @@
 """Records of an expression index: bounds of a function of a column, by file and by partition (specification, "Expression Index").
 
-The function is computed from the column of each file that a commit writes; of a log from the rows that it brings. Times are computed in UTC, so a
-function that depends on the time zone is kept only if all sessions are known to be in UTC. Statistics of a partition are only widened.
+The function is computed from the column of each base file that a commit writes, and from the rows of each log. Times are computed in UTC, so a
+function that depends on the time zone is supported only if all sessions are known to be in UTC. Statistics of a partition are only widened.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from pyhudi_core.storage.base import Storage
 JAVA_FORMAT = (("yyyy", "%Y"), ("MM", "%m"), ("dd", "%d"), ("HH", "%H"), ("mm", "%M"), ("ss", "%S"))
 DEFAULT_FORMAT = "yyyy-MM-dd HH:mm:ss"
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
-"""Of the years 1 to 9999. Other years have texts that do not sort as the times."""
+"""The first and the last second of the years 1 to 9999. Texts of other years are not sorted as their times."""
 
 
 def strftime_of(java: str) -> str:
@@ -64,7 +64,7 @@ def _is_day(kind: pa.DataType) -> bool:
 
 
 def _is_exact(kind: pa.DataType) -> bool:
-    """Say whether bounds of the type say everything: NaN is in no bounds, and long bytes are cut off."""
+    """Say whether bounds of the type are exact: bounds exclude NaN, and long bytes are truncated."""
     return UNTYPED.kind_of(kind) is not None and not (pa.types.is_floating(kind) or pa.types.is_binary(kind))
 
 
@@ -74,7 +74,7 @@ def _texts_of(seconds: pa.Array, form: str) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function of an expression index: which columns it takes, also in words, its values, and how they are kept (None: as the column's)."""
+    """A function of an expression index: its column types, also in words; its values; and how they are stored (None: as the column's)."""
 
     takes: Callable[[pa.DataType], bool]
     taken: str
@@ -96,7 +96,7 @@ FUNCTIONS: Mapping[str, Function] = {
 
 
 def why_not(function: str, column: pa.DataType, options: Mapping[str, str], *, utc: bool) -> str:
-    """Say why this release keeps no index of a function of such a column; empty if it does. ``utc``: the readers' sessions are in UTC."""
+    """Say why this release supports no index on a function of such a column; empty if it does. ``utc``: the readers' sessions are in UTC."""
     known = FUNCTIONS.get(function)
     if known is None:
         return f"is of the function {function!r}, which this release does not write; it writes {', '.join(FUNCTIONS)}"
@@ -118,13 +118,13 @@ class ExpressionIndex:
     """An expression index of column statistics.
 
     Attributes:
-        partition: of the metadata table.
+        partition: its partition of the metadata table.
         column: the column.
         function: one of `FUNCTIONS`.
-        form: of the texts of ``from_unixtime``, for strftime.
+        form: the format of the texts of ``from_unixtime``, for strftime.
         merging: how the table's logs are read.
         table_schema: the columns of the table, without meta columns.
-        statistics: how bounds are kept.
+        statistics: how bounds are stored.
     """
 
     partition: str
@@ -137,7 +137,7 @@ class ExpressionIndex:
 
     @property
     def kind(self) -> BoundsKind:
-        """How the bounds are kept."""
+        """How the bounds are stored."""
         found = self.statistics.kind_of(FUNCTIONS[self.function].result or self.table_schema.field(self.column).type)
         assert found is not None, f"{self.function} of {self.column} has no bounds"
         return found
@@ -161,7 +161,10 @@ class ExpressionIndex:
         """As `FileIndex.hashed`."""
 
     def entries(self, storage: Storage, change: GroupEntries) -> Iterator[pa.RecordBatch]:
-        """As `FileIndex.entries`: for each new file one of the file and one of its partition. A log of deletes alone has none."""
+        """Return the entries, as `FileIndex.entries`: for each new file, one of the file and one of its partition.
+
+        A log with only deletes has none.
+        """
         for path in change.new:
             name = split(path)[1]
             parsed = parse_data_file(name)
@@ -174,7 +177,7 @@ class ExpressionIndex:
             yield self._entry(change.partition, name, parts, size)
 
     def records(self, entries: pa.Table) -> Records:
-        """As `FileIndex.records`."""
+        """Return the records of entries, as `FileIndex.records`."""
         whole = entries.combine_chunks()
         of_files = whole.filter(pc.equal(whole.column("type"), int(RecordType.COLUMN_STATS)))
         of_partitions = whole.filter(pc.equal(whole.column("type"), int(RecordType.PARTITION_STATS)))
@@ -225,7 +228,7 @@ class ExpressionIndex:
                 yield conform(batch, wanted, named).column(0)
 
     def _of_log(self, storage: Storage, log: LogFile) -> Iterator[pa.Array]:
-        """Yield the column of the rows that a log brings."""
+        """Yield the column of the rows in a log."""
         merging, schema = self.merging, with_meta_fields(self.table_schema)
         columns = merging.columns(pa.schema([schema.field(self.column)]), schema)
         scan = LogScan(storage, (log,), log.writers.__contains__)
@@ -235,7 +238,7 @@ class ExpressionIndex:
 
 
 def removed(column: str, files: Mapping[str, Sequence[str]]) -> Records:
-    """Return the change that takes the statistics of deleted files away; ``files``: names by partition path."""
+    """Return the change that removes the statistics of deleted files; ``files``: names by partition path."""
     return removals(column_stats_keys(files, [column]))
 
 

@@ -1,7 +1,7 @@
-"""Entries of indexes that are made from files of the data table after they were written: by tasks, a file group at a time.
+"""Entries of indexes that tasks make from written files of the data table, one file group at a time.
 
-An index of this kind says what a change of one file group changes of it (`FileIndex.entries`), and what records such entries are
-(`FileIndex.records`). `write.file_indexes` runs it: for the files of a commit, or for a complete table.
+An index of this kind computes entries from the change of one file group (`FileIndex.entries`), and records from entries (`FileIndex.records`).
+`write.file_indexes` calls it for the files of a commit, or for a complete table.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from pyhudi_core.storage.base import Storage
 
 @dataclass(frozen=True, slots=True)
 class GroupEntries:
-    """What happened to one file group.
+    """The change of one file group.
 
     Attributes:
         partition: its partition path.
-        new: the files that were written, relative to the table; without change logs.
+        new: the written files, relative to the table, without change logs.
         before: the newest slice before; None if there was none.
         after: the newest slice after; None if the group is replaced.
     """
@@ -39,17 +39,17 @@ class FileIndex(Protocol):
 
     @property
     def partition(self) -> str:
-        """Of the metadata table."""
+        """Its partition of the metadata table."""
         ...
 
     @property
     def schema(self) -> pa.Schema:
-        """Of its entries. The column ``key`` is that of a record."""
+        """The schema of its entries. The column ``key`` has the key of the record."""
         ...
 
     @property
     def of_slices(self) -> bool:
-        """Whether its entries are about the rows of slices, not about single files. A service that keeps all rows changes none of them."""
+        """Whether its entries describe the rows of slices, not single files. A service that keeps all rows changes none of these entries."""
         ...
 
     @property
@@ -58,7 +58,7 @@ class FileIndex(Protocol):
         ...
 
     def entries(self, storage: Storage, change: GroupEntries) -> Iterator[pa.RecordBatch]:
-        """Return the entries of the index that follow from the change of a file group. Raises `CorruptionError` and its kinds."""
+        """Return the entries of the index for the change of a file group. Raises `CorruptionError` and its subclasses."""
         ...
 
     def records(self, entries: pa.Table) -> Records:

@@ -1,7 +1,7 @@
-"""The file groups of the metadata table's partitions: which records go to which, and the bytes of their files.
+"""The file groups of the metadata table's partitions: the assignment of records to them, and the bytes of their files.
 
-Specification, "Metadata Table"; tried against releases 1.0 to 1.2. A key's text decides on its file group, so the number of file groups of a
-partition never changes, and each has a file from the beginning: a log with an empty list of deletes, if there are no records.
+Specification, "Metadata Table"; tried against releases 1.0 to 1.2. A key's text determines its file group, so the number of file groups of a
+partition never changes. Each file group has a file from the beginning: without records, it is a log with an empty list of deletes.
 
 A base file has no bloom filter: one block of the file answers as fast, and all releases read it.
 """
@@ -26,7 +26,7 @@ _STATISTICS = "col-stats"
 
 
 def family(partition: str) -> str:
-    """Return what the file ids of a partition begin with."""
+    """Return the prefix of the file ids of a partition."""
     if partition == names.COLUMN_STATS:
         return _STATISTICS
     return partition.replace("_", "-")
@@ -41,13 +41,13 @@ def file_id(partition: str, number: int) -> str:
 class ByFileGroup:
     """Task function: adds the file group of a partition that each row's key belongs to (`SORT`), and the task of the file group (`TASK`).
 
-    File groups are dealt out to tasks as by `dealt`.
+    `dealt` assigns file groups to tasks.
 
     Attributes:
         key: the column of the key.
-        groups: how many file groups the partition has.
-        tasks: how many tasks share them.
-        hashed: the part of a key that chooses its file group; None: the whole key.
+        groups: the number of file groups of the partition.
+        tasks: the number of tasks.
+        hashed: the part of a key that chooses its file group; None: the complete key.
     """
 
     key: str
@@ -67,7 +67,7 @@ class ByFileGroup:
 
 
 def split(records: Records, groups: int) -> Iterator[tuple[int, Records]]:
-    """Return the records of each of so many file groups that gets some, sorted by key: its number and its records."""
+    """Assign records to this number of file groups. Yield each non-empty file group: its number, and its records sorted by key."""
     if groups == 1:
         if len(records) or len(records.gone):
             yield 0, replace(records.take(pc.sort_indices(records.keys)), gone=records.gone)
@@ -101,7 +101,7 @@ def log_file(partition: str, requested_time: str, records: Records) -> bytes:
 
 
 def first_log_file(requested_time: str) -> bytes:
-    """Return the bytes of the log file that a file group begins with."""
+    """Return the bytes of the first log file of a file group."""
     return _delete_block("", requested_time, pa.array([], pa.string()))
 
 

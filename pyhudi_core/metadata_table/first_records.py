@@ -1,7 +1,7 @@
-"""What a metadata table must know from the beginning: all files of an existing table, and the ranges of their columns.
+"""The first content of a metadata table: all files of an existing table, and the ranges of their columns.
 
-Only files that a completed commit names are listed. Statistics are those of Parquet footers; base files of other formats, and logs, have none, so
-readers keep them.
+Only files that a completed commit names are listed. Statistics come from Parquet footers. Logs and base files of other formats have none, so readers
+do not skip them.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class ExistingTable:
     """A table that has no metadata table yet.
 
     Attributes:
-        storage: of the table.
-        listing: of its folders.
-        visibility: which files completed commits name.
+        storage: the table's storage.
+        listing: the listing of its folders.
+        visibility: the files that completed commits name.
         schema: its columns, without meta columns.
         executor: reads footers.
-        evolution: what columns are called in older files, if they have numbers.
+        evolution: the names of columns in older files, if columns have numbers.
     """
 
     storage: Storage
@@ -49,7 +49,7 @@ class ExistingTable:
     evolution: Evolution | None = None
 
     def files(self) -> list[WriteStat]:
-        """Return all files of the table, as if one commit had written them. No file is read, and no folder is listed before the first commit."""
+        """Return all files of the table, as if one commit had written them. No file is read; before the first commit, no folder is listed."""
         if not self.visibility.commits and not self.visibility.timeline.has_history:
             return []
         partitions = self.listing.partitions()
@@ -58,7 +58,7 @@ class ExistingTable:
         return [stat for path, info in found if (stat := self._stat(path, info)) is not None]
 
     def changes(self, form: StatisticsForm = UNTYPED) -> CommitChanges:
-        """Return the same with the ranges of their columns, for statistics of this form. Raises `CorruptBaseFileError`."""
+        """Return the files as one change, with the ranges of their columns, for statistics of this form. Raises `CorruptBaseFileError`."""
         columns = form.indexed_columns(self.schema)
         stats = {stat.path: stat for stat in self.files()}
         parquet = [path for path in stats if _has_ranges(path)]
@@ -79,7 +79,7 @@ class ExistingTable:
         return WriteStat(name.file_id, info.path, partition, size=info.size)
 
     def _ranges(self, path: str, columns: Sequence[str]) -> tuple[int, Mapping[str, ColumnRange]]:
-        """Return the rows of a base file, and the ranges of its columns."""
+        """Return the number of rows of a base file, and the ranges of its columns."""
         called = self._called(path, columns)
         with open_base(self.storage, path) as reader:
             groups = reader.row_group_statistics(sorted(set(called.values())))
@@ -93,7 +93,7 @@ class ExistingTable:
         return sum(counts), ranges
 
     def _called(self, path: str, columns: Sequence[str]) -> dict[str, str]:
-        """Return what columns are called in a file; those that it does not have are not among them."""
+        """Return the names of columns in a file, without columns that the file lacks."""
         name = parse_data_file(split(path)[1])
         names = None if name is None else names_at(self.evolution, name.requested_time)
         found = ((column, column if names is None else names.of(column)) for column in columns)
@@ -113,9 +113,9 @@ def _is_log(path: str) -> bool:
 
 
 def _together(groups: Sequence[ColumnRange | None], rows: Sequence[int], kind: pa.DataType) -> ColumnRange:
-    """Return the range of several row groups: a bound is unknown if that of one with values is.
+    """Return the range of several row groups. A bound is unknown if one row group with values has no bound.
 
-    Nobody knows whether numbers with a point have NaN.
+    For floating-point columns it is unknown whether they have NaN.
     """
     if any(group is None or group.null_count is None for group in groups):
         return ColumnRange(None, None, None)
@@ -128,7 +128,10 @@ def _together(groups: Sequence[ColumnRange | None], rows: Sequence[int], kind: p
 
 
 def _as_type(found: ColumnRange, before: pa.DataType, after: pa.DataType) -> ColumnRange:
-    """Return the range of a column whose type was changed since: its bounds are known if both are integers; texts of numbers have another order."""
+    """Return the range of a column whose type was changed since.
+
+    The bounds are known if both types are integers; numbers as texts have another order.
+    """
     types = pa.types
     same = before == after or (types.is_integer(before) and types.is_integer(after))
     comparable = (

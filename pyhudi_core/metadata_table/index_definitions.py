@@ -34,7 +34,7 @@ class IndexDefinition:
         column: the first source column; empty if there is none.
         options: such as ``format`` of ``from_unixtime``.
         more: the other source columns.
-        version: of the form of the index; empty in release 1.0, which has one form only.
+        version: the version of the index's form; empty in release 1.0, which has only one form.
     """
 
     name: str
@@ -51,13 +51,16 @@ class IndexDefinition:
         return self.name.startswith(EXPRESSION_INDEX_PREFIX)
 
     def __str__(self) -> str:
-        """The partition, and what it is on."""
+        """Return the partition, and the indexed column or expression."""
         columns = ", ".join((self.column, *self.more))
         on = columns if self.function.lower() in ("", "identity") else f"{self.function}({columns})"
         return f"{self.name} (on {on})" if columns else self.name
 
     def says_the_same(self, other: IndexDefinition) -> bool:
-        """Say whether both keep the same values. The names of programs differ in details: in the case of a type, and in options without effect."""
+        """Say whether both indexes store the same values.
+
+        Definitions of different programs differ in the case of types, and in options without effect.
+        """
         mine, its = (
             (one.kind.lower(), one.function.lower(), one.column, one.more, one.options.get("format"))
             for one in (self, other)
@@ -87,26 +90,26 @@ def of_statistics(columns: Sequence[str], version: str) -> IndexDefinition:
 
 
 def of_record_index(version: str) -> tuple[IndexDefinition, ...]:
-    """Return the definition of the record index; none where the table's version does not ask for one."""
+    """Return the definition of the record index; none if the table's version needs none."""
     if not _said(version):
         return ()
     return (IndexDefinition(RECORD_INDEX, RECORD_INDEX, "", "", {"isPartitioned": "false"}, version=V1),)
 
 
 def _said(version: str) -> str:
-    """Return what the definition of a whole table's index says of its version: nothing, where releases know one version only."""
+    """Return the version in the definition of a table-wide index; empty for the first version, because some releases know only one."""
     return "" if version == V1 else version
 
 
 def statistics_version(definitions: Iterable[IndexDefinition]) -> str:
-    """Return the version of the column statistics, and of those of partitions, which have no definition of their own."""
+    """Return the version of the column statistics. Statistics of partitions have the same version, and no definition of their own."""
     return next((item.version for item in definitions if item.name == COLUMN_STATS), "") or V2
 
 
 def changed_definitions(
     known: bytes | None, added: Sequence[IndexDefinition] = (), removed: Sequence[str] = ()
 ) -> bytes:
-    """Return the definitions with some more, and without the indexes of some names; all others stay.
+    """Return the definitions with the added ones, and without the removed names.
 
     ``known``: the bytes of the file, None if there is none. If they cannot be read, the result replaces them.
     """
@@ -132,9 +135,9 @@ def changed_definitions(
 
 
 def with_versions(known: bytes) -> bytes:
-    """Return the definitions, each with its version: in version 9 one without it is not valid, and that of version 8 is `V1`.
+    """Return the definitions, each with its version. Table version 9 requires a version; for a definition of version 8 it is `V1`.
 
-    Raises `ValueError` for bytes that are no definitions.
+    Raises `ValueError` for bytes that are not definitions.
     """
     found = json.loads(known)
     if not isinstance(found, dict) or not isinstance(found.get("indexDefinitions"), dict):

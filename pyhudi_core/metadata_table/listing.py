@@ -12,10 +12,10 @@ from pyhudi_core.storage.base import ObjectInfo
 
 @dataclass(slots=True)
 class MetadataListing:
-    """Lists a data table's files from the metadata table, for the partitions that are named together (`prepare`).
+    """Lists a data table's files from the metadata table. The partitions of one `prepare` call are looked up together.
 
-    Without such a call: the first requested partition alone, then all others, as the caller goes through the table. ``instead`` lists the storage:
-    it is asked as soon as another process is found to have dropped the metadata table.
+    Without such a call, the first requested partition is looked up alone, and then all others, because the caller probably needs them all.
+    ``instead`` lists the storage; it is used if another process has dropped the metadata table.
     """
 
     table: MetadataTable
@@ -34,7 +34,7 @@ class MetadataListing:
         return self._partitions
 
     def prepare(self, partitions: Iterable[str]) -> None:
-        """Look up what is not known yet of these, and nothing else."""
+        """Look up the unknown ones among these partitions, and no others."""
         unknown = tuple(path for path in dict.fromkeys(partitions) if path not in self._files)
         if unknown:
             self._look_up(unknown)

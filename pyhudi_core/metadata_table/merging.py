@@ -26,7 +26,7 @@ Record = Mapping[str, Any]
 
 
 def records(arrivals: Iterable[Arrival], wanted: frozenset[str] | None = None) -> dict[str, Record]:
-    """Return the merged record of each key. ``wanted`` limits which deletes are remembered; None for all."""
+    """Return the merged record of each key. ``wanted`` limits the deletes that are remembered; None for all."""
     found: dict[str, Record] = {}
     for arrival in arrivals:
         if arrival.entries is None:
@@ -40,7 +40,10 @@ def records(arrivals: Iterable[Arrival], wanted: frozenset[str] | None = None) -
 
 
 def combine(old: Record, new: Record) -> Record:
-    """Merge two records of one key, the newer one second. A list of files of the older one is changed, as it can be long: nobody else has it."""
+    """Merge two records of one key; the second is the newer one.
+
+    A list of files in the older one is changed in place, because it can be long and has no other user.
+    """
     if new.get(FILES_FIELD) is not None:
         return {**new, FILES_FIELD: _files(old.get(FILES_FIELD) or {}, new[FILES_FIELD])}
     stats = new.get(STATS_FIELD)

@@ -41,17 +41,19 @@ REBUILD = (
     "`pyhudi metadata LOCATION rebuild` makes the metadata table again. Hudi's next writer does it if hoodie.table.metadata.partitions does not name"
     " the partition, and hoodie.metadata.enable is true, its default."
 )
-"""What to do with a metadata table that is damaged."""
+"""The advice for a damaged metadata table."""
 SAME_FORM = frozenset({FILES, BLOOM_FILTERS, RECORD_INDEX})
-"""Partitions that no value of a row is in."""
+"""Partitions without values of rows."""
 _NOT_ASCII = 0x80
 _FEW = 32  # a step over an array costs as much as some hundred characters
 _SEED = 0xFFFFFFFFDABADABA
 
 
 def readable_partitions(config: TableConfig) -> tuple[str, ...]:
-    """Return the partitions of the metadata table that reads use. Statistics and secondary indexes of a bootstrapped table do not know the rows
-    outside of it. They are left out: reads then go by Parquet's statistics, and find the same rows.
+    """Return the partitions of the metadata table that reads use.
+
+    Statistics and secondary indexes of a bootstrapped table do not contain the rows outside of it, so they are omitted. Reads then use Parquet's
+    statistics, and find the same rows.
     """
     listed = config.metadata_partitions
     if not config.reads_metadata_table:
@@ -62,7 +64,10 @@ def readable_partitions(config: TableConfig) -> tuple[str, ...]:
 
 
 def is_build(requested_time: str) -> bool:
-    """Say whether an instant of the metadata table built a partition for the first time. In version 6, 010 and more behind another time say so."""
+    """Say whether an instant of the metadata table built a partition for the first time.
+
+    In version 6, a suffix of 010 or more after another time shows this.
+    """
     is_older = len(requested_time) == _WITH_SUFFIX and requested_time[-3:] >= _FIRST_BUILD
     return is_older or requested_time.startswith(INITIAL_INSTANTS)
 
@@ -81,12 +86,12 @@ def partition_path(name: str) -> str:
 
 
 def name_hash(text: str) -> str:
-    """Twelve characters for a column or partition."""
+    """Return twelve characters for a column or partition."""
     return base64.b64encode(xxhash.xxh64(text.encode("utf-8"), seed=_SEED).digest()).decode()
 
 
 def file_hash(name: str) -> str:
-    """Twenty-four characters for a file name."""
+    """Return twenty-four characters for a file name."""
     return base64.b64encode(hashlib.md5(name.encode("utf-8"), usedforsecurity=False).digest()).decode()
 
 
@@ -116,36 +121,34 @@ def secondary_key(secondary: str, record_key: str = "") -> str:
 
 
 def secondary_keys(values: pa.Array, record_keys: pa.Array) -> pa.Array:
-    """Return the keys of the secondary index entries of many rows, without an object for a row; texts without nulls."""
+    """Return the keys of the secondary index entries of many rows, in columns; texts without nulls."""
     return pc.binary_join_element_wise(_escaped_texts(values), _escaped_texts(record_keys), "$")
 
 
 def hashed_part(secondary_keys: pa.Array) -> pa.Array:
-    """Return the part of each key of a secondary index of version 2 that chooses its file group: the value, and what separates it from the record
-    key.
-    """
+    """Return the part of each secondary index key (version 2) that chooses its file group: the value, and the separator before the record key."""
     return pc.replace_substring_regex(secondary_keys, r"(?s)^((?:[^\\$]|\\.)*\$).*$", r"\1")
 
 
 def secondary_prefixes(secondary: str) -> tuple[str, ...]:
-    """Return the prefixes that rows with a secondary value may have: releases differ in whether they escape the character NUL."""
+    """Return the possible key prefixes of rows with a secondary value: only some releases escape the character NUL."""
     return tuple(f"{text}$" for text in escaped_in_secondary_keys(secondary))
 
 
 def escaped_in_secondary_keys(text: str) -> tuple[str, ...]:
-    """Return the texts that a value or a record key may have within the keys of secondary indexes, one for each way in which releases escape it."""
+    """Return the possible texts of a value or a record key in the keys of secondary indexes, one for each way of escaping."""
     plain = _escaped(text)
     return (plain,) if "\0" not in text else (plain, plain.replace("\0", "\\\0"))
 
 
 def record_keys_of(secondary_keys: pa.Array) -> pa.Array:
-    """Return the record keys of the entries of a secondary index: for each key the second half of `split_secondary_key`, but in columns."""
+    """Return the record keys of secondary index entries: the second half of `split_secondary_key`, computed in columns."""
     escaped = pc.replace_substring_regex(secondary_keys, r"(?s)^(?:[^\\$]|\\.)*\$?", "")
     return pc.replace_substring_regex(escaped, r"(?s)\\(.)", r"\1")
 
 
 def split_secondary_key(key: str) -> tuple[str, str]:
-    """Secondary value and record key of an entry's key."""
+    """Return the secondary value and the record key in an entry's key."""
     at = 0
     while at < len(key) and key[at] != "$":
         at += 2 if key[at] == "\\" else 1
@@ -171,12 +174,12 @@ def _plain(text: str) -> str:
 
 
 def file_groups_of(keys: Sequence[str], groups: int) -> npt.NDArray[np.int64]:
-    """Return the numbers of the file groups that hold these keys, of so many groups."""
+    """Return the numbers of the file groups of these keys, given the number of file groups."""
     return file_groups_of_texts(pa.array(keys, pa.string()), groups)
 
 
 def file_groups_of_texts(keys: pa.Array, groups: int) -> npt.NDArray[np.int64]:
-    """Return the same for a column of keys, without an object for a key."""
+    """Return the numbers as `file_groups_of`, for a column of keys, without a Python object per key."""
     if groups == 1:
         return np.zeros(len(keys), np.int64)
     # Java's abs of the smallest int is that int itself, and its remainder keeps the sign; the sign goes in the end.
@@ -184,7 +187,7 @@ def file_groups_of_texts(keys: pa.Array, groups: int) -> npt.NDArray[np.int64]:
 
 
 def java_hashes(keys: pa.Array) -> npt.NDArray[np.uint32]:
-    """Java's hash of each text; of more than a few without an object for a text: vectorised over texts that have equally many UTF-16 units."""
+    """Return Java's hash of each text. For more than a few texts this is vectorised over texts with equally many UTF-16 units."""
     if len(keys) <= _FEW:
         return np.array([_java_hash(text) for text in keys.cast(pa.binary()).to_pylist()], np.uint32)
     data, lengths = contents(keys)
@@ -224,11 +227,10 @@ _NUMBERED = re.compile(r"(?P<family>.+?)-(?P<number>\d{4,})(-\d+)?")
 
 
 def families_of(partition: str, pieces: Sequence[SlicePiece]) -> dict[str, list[SlicePiece]]:
-    """Return the file groups that keys are hashed over together, in the order of their numbers.
+    """Return the families of file groups over which keys are hashed, each in the order of its numbers.
 
-    ``record-index-0003-0`` is number 3 of ``record-index``; release 0.11 wrote no last number. A record index that is kept by partition has
-    a family for each partition, such as ``record-index-day=1``.
-    Raises `CorruptHFileError` if a number is missing: keys would be looked for in other file groups than their own.
+    ``record-index-0003-0`` is number 3 of ``record-index``; release 0.11 wrote no last number. A record index by partition has a family for each
+    partition, such as ``record-index-day=1``. Raises `CorruptHFileError` if a number is missing: then keys would be searched in wrong file groups.
     """
     families: dict[str, dict[int, SlicePiece]] = defaultdict(dict)
     for piece in pieces:

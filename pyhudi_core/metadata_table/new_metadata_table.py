@@ -1,8 +1,8 @@
 """The properties and the first files of a metadata table (specification, "Metadata Table").
 
-A metadata table is a merge-on-read table of HFiles below ``.hoodie/metadata``. Each of its partitions is built by a deltacommit of its own, whose
-requested time says that it is the first one; ``files`` is always built first. Nothing here decides when: the data table's properties list a partition
-when it is complete.
+A metadata table is a merge-on-read table of HFiles below ``.hoodie/metadata``. Each partition is built by its own deltacommit, whose requested time
+marks it as the first one; ``files`` is always built first. This module does not decide when: the data table's properties list a partition when it is
+complete.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FIRST_TOKEN = "0-0-0"  # noqa: S105  (of a file's name)
 
 
 def properties(table: TableConfig) -> dict[str, str]:
-    """Return the properties of the metadata table of a table, whose version it has."""
+    """Return the properties of a table's metadata table, which has the table's version."""
     versions = dict.fromkeys(("hoodie.table.version", "hoodie.table.initial.version"), str(table.version))
     found = {NAME: f"{table.name}_metadata", **versions, **_PROPERTIES}
     found[CHECKSUM] = checksum(found)
@@ -51,7 +51,7 @@ def properties_file(table: TableConfig) -> tuple[str, bytes]:
 
 @dataclass(frozen=True, slots=True)
 class FirstFile:
-    """A base file of a first build: path below the metadata table, number of records and bytes; or where its bytes are staged, and their number."""
+    """A base file of a first build: path below the metadata table, number of records and bytes; or the staging path and size of its bytes."""
 
     path: str
     records: int
@@ -60,12 +60,12 @@ class FirstFile:
     size: int = 0
 
     def at(self, staged: str) -> FirstFile:
-        """Return the same without the bytes, which are staged."""
+        """Return the same file without its bytes, which are staged at this path."""
         return FirstFile(self.path, self.records, b"", staged, len(self.data))
 
     @property
     def stat(self) -> WriteStat:
-        """What the commit says of it."""
+        """The entry of the file in the commit."""
         return file_stat(self.path, self.size, self.records, 0)
 
 
@@ -74,9 +74,9 @@ class FirstBuild:
     """The first files of one partition.
 
     Attributes:
-        partition: of the metadata table.
-        number: which build of this metadata table it is, from 0.
-        groups: how many file groups the partition has, for ever.
+        partition: the partition of the metadata table.
+        number: the number of this build of the metadata table, from 0.
+        groups: the fixed number of file groups of the partition.
         index_version: `TableConfig.index_version` of the table.
     """
 
@@ -87,7 +87,7 @@ class FirstBuild:
 
     @property
     def requested_time(self) -> str:
-        """The requested time of its deltacommit."""
+        """The requested time of the build's deltacommit."""
         return f"{names.INITIAL_INSTANTS}{self.number:03d}"
 
     def metafile(self) -> tuple[str, bytes]:
@@ -96,16 +96,16 @@ class FirstBuild:
         return f"{self.partition}/{PARTITION_METAFILE}", text.encode()
 
     def first_log(self) -> bytes:
-        """Return the bytes of the log without records that each file group begins with."""
+        """Return the bytes of the first log of each file group, which has no records."""
         return file_groups.first_log_file(self.requested_time)
 
     def log_paths(self) -> list[str]:
-        """Return the first logs."""
+        """Return the paths of the first logs."""
         names = [LogFileName(file_id, self.requested_time, 1, _FIRST_TOKEN) for file_id in self._file_ids]
         return [f"{self.partition}/{name}" for name in names]
 
     def base_files(self, records: Records) -> Iterator[FirstFile]:
-        """Yield the base files of the file groups that have some of the records."""
+        """Yield the base files of the file groups that get records."""
         for number, inside in file_groups.split(records, self.groups):
             yield self.base_file(number, inside)
 
@@ -115,12 +115,12 @@ class FirstBuild:
         return FirstFile(f"{self.partition}/{name}", len(records), file_groups.base_file(str(name), records))
 
     def pending_paths(self) -> tuple[str, str]:
-        """Return the requested and the inflight file of the deltacommit, which are empty."""
+        """Return the paths of the requested and the inflight file of the deltacommit, which are empty."""
         requested = Instant(self.requested_time, Action.DELTACOMMIT, State.REQUESTED)
         return _timeline_path(requested), _timeline_path(replace(requested, state=State.INFLIGHT))
 
     def completed_path(self, completion_time: str) -> str:
-        """Return the completed file of the deltacommit."""
+        """Return the path of the completed file of the deltacommit."""
         return _timeline_path(Instant(self.requested_time, Action.DELTACOMMIT, State.COMPLETED, completion_time))
 
     def completed_body(self, files: Sequence[FirstFile], *, logs: bool = True) -> bytes:

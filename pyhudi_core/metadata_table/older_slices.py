@@ -1,11 +1,11 @@
 """The list of files in the metadata table of version 6.
 
 Format reference: versions 1.11. Its timeline has layout 1. Times of instants have 17 digits, those of the data table, or 20: services and builds add
-three digits to the time of a deltacommit. A log has the time of the base file below it in its name, or that of a pending compaction, so its name does
-not say whose blocks it has: blocks count by their own instants.
+three digits to the time of a deltacommit. A log has in its name the time of its base file, or of a pending compaction. So the name does not show who
+wrote the blocks: blocks count by their own instants.
 
-Nobody can build such a metadata table anew here, and a writer of an old release may delete it while it is listed. A listing of the folders says the
-same. So whatever is wrong with it sends the reader there.
+This package cannot build such a metadata table again, and a writer of an old release may delete it while it is listed. A listing of the folders gives
+the same files. So after any error the reader lists the folders.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pyhudi_core.metadata_table.slices import MetadataSlices
 from pyhudi_core.model.instant import Action, Instant
 
 _OF_DATA = 17
-"""Digits of the time of an instant of the data table."""
+"""The number of digits of an instant time of the data table."""
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class OlderSlices(MetadataSlices):
         return tuple(i for i in self.own if is_build(i.requested_time))
 
     def _newest(self, bases: list[BaseFile], logs: list[LogFile]) -> Iterable[SlicePiece]:
-        """Return the slice of a file group: its newest base file that counts, and all logs of its time or later ones (of a pending compaction)."""
+        """Return the slice of a file group: its newest valid base file, and all logs of this time or later (of a pending compaction)."""
         found = sorted(
             (base for base in bases if self.counts(base.name.requested_time)), key=lambda b: b.name.requested_time
         )

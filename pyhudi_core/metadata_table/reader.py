@@ -1,7 +1,7 @@
 """Query the metadata table: which files exist, their statistics, and the location of a key.
 
-There is no fallback here: ``snapshot`` decides whether the metadata table can be trusted. Its answers are as of now; a reader of an earlier
-state filters them by visibility, as it filters a listing of the storage.
+There is no fallback here: ``snapshot`` decides whether the metadata table can be trusted. The answers describe the current state; a reader of an
+earlier state filters them by visibility, as it filters a listing of the storage.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class MetadataTable:
         whole: bool = False,
         own: Timeline | None = None,
     ) -> MetadataTable:
-        """Read its timeline, and nothing else yet. Arguments as for `MetadataSlices.load`."""
+        """Read the metadata table's timeline, and nothing else yet. Arguments as for `MetadataSlices.load`."""
         kind = older_slices.OlderSlices if folder.layout.is_older else MetadataSlices
         return cls(kind.load(data, folder, whole=whole, own=own), tuple(partitions))
 
@@ -89,9 +89,9 @@ class MetadataTable:
     def unless_dropped(self, use: Callable[[], _T]) -> _T | None:
         """Return what ``use`` returns; None if an index that it uses is not listed any more.
 
-        A drop takes an index off the list before it deletes files, so an index that is listed after its files were found had all of them.
-        This costs a read of the properties when an index is used for the first time. The list of files is used by every read, so it is trusted
-        without this if its folder still had the marker, which a drop deletes before other files (`metadata_removal.remove_files`).
+        A drop unlists an index before it deletes files. So if an index is still listed after its files were found, all of them existed. The check
+        reads the properties when an index is used for the first time. Every read uses the list of files, so for this list the folder's marker is
+        sufficient, which a drop deletes before other files (`metadata_removal.remove_files`).
         """
         try:
             found = use()
@@ -148,7 +148,7 @@ class MetadataTable:
         ]
 
     def column_stats_of(self, columns: Sequence[str], files: Iterable[tuple[str, str]]) -> list[ColumnRangeOfFile]:
-        """Return the column statistics of files given by partition and name, as far as they are there."""
+        """Return the existing column statistics of files given by partition and name."""
         keys = {
             names.column_stats_key(column, partition) + names.file_hash(name): partition
             for partition, name in files
@@ -199,7 +199,7 @@ class MetadataTable:
         return _locations(self._latest(names.RECORD_INDEX, pc.unique(wanted), LOCATION_FIELD))
 
     def record_locations_in(self, piece: SlicePiece, keys: pa.StringArray) -> pa.Table:
-        """Return the same for different keys that are all in one file group of the record index, if they are there."""
+        """Return the locations of distinct keys that, if they exist, are all in one file group of the record index."""
         return _locations(_newest(self.slices.arrivals(piece, with_key_column(keys)), LOCATION_FIELD))
 
     def record_keys_of(self, index: str, values: Sequence[str]) -> list[str]:
@@ -207,7 +207,7 @@ class MetadataTable:
         return self.few_record_keys_of(index, values, sys.maxsize) or []
 
     def few_record_keys_of(self, index: str, values: Sequence[str], most: int) -> list[str] | None:
-        """Return the same; None if there are more than ``most``."""
+        """Return the record keys as `record_keys_of`; None if there are more than ``most``."""
         unique = dict.fromkeys(values)
         find = with_prefixes([prefix for value in unique for prefix in names.secondary_prefixes(value)])
         keys: list[str] = []
@@ -247,7 +247,7 @@ class MetadataTable:
         return found
 
     def _latest(self, partition: str, keys: pa.StringArray, column: str) -> pa.Table:
-        """Return the newest record of each key, as a table with the key and one column. For records that are replaced completely."""
+        """Return the newest record of each key as a table with the key and one column. For records that are replaced completely."""
         tables: list[pa.Table] = []
         for family in self._families(partition):
             groups = names.file_groups_of_texts(keys, len(family))
@@ -259,7 +259,7 @@ class MetadataTable:
         ) else pa.table({_KEY: pa.array([], pa.string())})  # fmt: skip
 
     def _holders(self, partition: str, keys: Sequence[str]) -> Iterator[tuple[SlicePiece, list[str]]]:
-        """Return the file groups that can hold the keys, each with those keys."""
+        """Yield the file groups that can hold the keys, each with these keys."""
         for family in self._families(partition):
             inside: dict[int, list[str]] = {}
             for key, group in zip(keys, names.file_groups_of(keys, len(family)).tolist(), strict=True):
@@ -267,7 +267,7 @@ class MetadataTable:
             yield from ((family[group], some) for group, some in inside.items())
 
     def _families(self, partition: str) -> list[list[SlicePiece]]:
-        """Return the file groups that keys are hashed over, in the order of their numbers."""
+        """Return the families of file groups over which keys are hashed, each in the order of its numbers."""
         return list(families_of(partition, self.slices.pieces(partition)).values())
 
     def _pieces(self, partition: str) -> list[SlicePiece]:
@@ -281,7 +281,7 @@ class MetadataTable:
 
 @dataclass(frozen=True, slots=True)
 class ColumnRangeOfFile:
-    """Statistics of one column in one file or partition: Python values as Avro has them, or of the type that the record says; None if unknown.
+    """Statistics of one column in one file or partition. Values have Avro's type, or the type that the record names; None if unknown.
 
     File names are not unique: the buckets of a bucket index may have the same name in every partition.
     """
@@ -348,7 +348,7 @@ def _locations(rows: pa.Table) -> pa.Table:
 
 
 def _uuid_texts(high: pa.Array, low: pa.Array, index: pa.Array) -> pa.Array:
-    """Return file ids as text: a UUID in two longs, and a number after it; -1 for no number."""
+    """Return file ids as text: a UUID from two longs, and a number after it; -1 for no number."""
     octets = np.stack([_unsigned(high), _unsigned(low)], axis=1).astype(">u8").view(np.uint8).reshape(len(high), 16)
     texts = np.full((len(high), _UUID_LENGTH), ord("-"), np.uint8)
     texts[:, _UUID_DIGITS] = _HEX[np.stack([octets >> 4, octets & 15], axis=2).reshape(len(high), 32)]

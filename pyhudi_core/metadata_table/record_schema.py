@@ -1,7 +1,7 @@
 """The Avro schemas of the metadata table's records: `HoodieMetadataRecord` of release 1.0, and of 1.1 and newer.
 
-The order of fields matters for the bytes. Every text outside the meta columns is marked as a Java string: without the mark, release 1.0.2 cannot
-read the record. The newer schema has statistics that say the type of their values (`TYPED_SCHEMA`); the releases that write it read both.
+The order of fields matters for the bytes. Every text outside the meta columns is marked as a Java string: without the mark, release 1.0.2 cannot read
+the record. In the newer schema, statistics name the type of their values (`TYPED_SCHEMA`); releases that write it read both schemas.
 """
 
 from __future__ import annotations
@@ -113,12 +113,12 @@ def _plain(record: dict[str, Any]) -> dict[str, Any]:
 
 
 SCHEMA = json.dumps(_schema(), separators=(",", ":"))
-"""Of release 1.0, as JSON text."""
+"""The schema of release 1.0, as JSON text."""
 TYPED_SCHEMA = json.dumps(_schema(typed=True), separators=(",", ":"))
-"""Of releases 1.1 and newer."""
+"""The schema of releases 1.1 and newer."""
 PLAIN_SCHEMA = json.dumps(_plain(_schema()), separators=(",", ":"))
-"""That of release 1.0 without the meta columns, as commits keep it."""
+"""The schema of release 1.0 without the meta columns, as commits store it."""
 TYPED_PLAIN_SCHEMA = json.dumps(_plain(_schema(typed=True)), separators=(",", ":"))
 
 OF_COMMITS = {V1: PLAIN_SCHEMA, V2: TYPED_PLAIN_SCHEMA}
-"""The schema in the commits of a metadata table, by `TableConfig.index_version`: Hudi's compaction keeps the fields of this one only."""
+"""The schema in the commits of a metadata table, by `TableConfig.index_version`. Hudi's compaction keeps only the fields of this schema."""

@@ -1,7 +1,7 @@
 """The metadata table's records, as Arrow columns that are ready to be encoded.
 
-Specification, "Metadata Table"; the kinds of records, their keys and what their fields hold are those of release 1.0 (`names`, `record_schema`).
-Nothing here knows a file of the metadata table: `file_groups` puts records into file groups.
+Specification, "Metadata Table"; the kinds of records, their keys and their fields are those of release 1.0 (`names`, `record_schema`). This module
+knows no files of the metadata table: `file_groups` puts records into file groups.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KEY = "key"
 
 
 class RecordType(IntEnum):
-    """What a record says; the numbers are those of its field ``type``."""
+    """The kind of a record; the numbers are those of its field ``type``."""
 
     PARTITION_LIST = 1
     FILE_LIST = 2
@@ -40,12 +40,13 @@ class Records:
     """Changes of one partition of the metadata table.
 
     Attributes:
-        keys: of the records, one each.
-        columns: the fields of the records that are not null, by name; as long as ``keys``, or as ``which`` says.
-        gone: keys whose record is removed.
+        keys: the key of each record.
+        columns: the fields of the records that are not null, by name. They have a row for each key, or, with ``which``, for each distinct value.
+        gone: keys whose records are removed.
         values: the Avro bytes of the records without a file name, if they are known.
-        which: for each record, the row of ``columns`` that has its fields, if many records share one: all keys of a file group have the same place.
-        schema: by which they are encoded; `TYPED_SCHEMA` if one of them says the type of its values.
+        which: for each record, the row of ``columns`` with its fields, if many records share one row: all keys of a file group have the same
+            location.
+        schema: the schema of the encoded records; `TYPED_SCHEMA` if one of them names the type of its values.
     """
 
     keys: pa.StringArray
@@ -57,18 +58,18 @@ class Records:
 
     @classmethod
     def of(cls, keys: pa.Array, kind: RecordType, field: str, values: pa.Array, schema: str = SCHEMA) -> Records:
-        """Records of one type, which have one field."""
+        """Return records of one type, which have one field."""
         return cls(keys.cast(pa.string()), _fields(kind, field, values), pa.array([], pa.string()), schema=schema)
 
     @classmethod
     def sharing(cls, keys: pa.Array, which: pa.Array, kind: RecordType, field: str, values: pa.Array) -> Records:
-        """Return the same, if many records have one value: ``which`` has the number of each record's value."""
+        """Return records of one type if many share a value: ``which`` has the number of each record's value."""
         nothing = pa.array([], pa.string())
         return cls(keys.cast(pa.string()), _fields(kind, field, values), nothing, which=which)
 
     @classmethod
     def together(cls, parts: Iterable[Records]) -> Records:
-        """Return all of several changes. No key may be in two of them."""
+        """Return the union of several changes. No key may be in two of them."""
         found = list(parts)
         columns, schema = _joined(found)
         keys, gone = [part.keys for part in found], [part.gone for part in found]
@@ -76,9 +77,9 @@ class Records:
 
     @classmethod
     def encoded_together(cls, parts: Sequence[Records]) -> list[Records]:
-        """Return the keys of the same changes with their Avro bytes, for log files, which need no more.
+        """Return the keys of several changes with their Avro bytes, for log files.
 
-        The schema has many branches, so a few records cost little more together than one alone.
+        The schema has many branches, so encoding a few records together costs little more than encoding one.
         """
         columns, schema = _joined(parts)
         values = cls(
@@ -94,7 +95,7 @@ class Records:
         return len(self.keys)
 
     def column(self, name: str, schema: str = SCHEMA) -> pa.Array:
-        """Return one field of all records; nulls of the type in this schema, if they have no value."""
+        """Return one field of all records; nulls of the type in this schema, if the records do not have the field."""
         found = self.columns.get(name)
         if found is None:
             return pa.nulls(len(self), type_of(name, schema))
@@ -130,14 +131,14 @@ class Records:
 
 
 def partition_list(partitions: Iterable[str], dropped: Iterable[str] = ()) -> Records:
-    """Return the record of the partitions that a commit wrote to, and of those that are gone."""
+    """Return the record of the partitions that a commit wrote to, and of removed partitions."""
     listed = {names.partition_name(path): (0, False) for path in partitions}
     listed |= {names.partition_name(path): (0, True) for path in dropped}
     return _file_maps({names.ALL_PARTITIONS: listed}, RecordType.PARTITION_LIST)
 
 
 def file_lists(files: Mapping[str, Mapping[str, int]], removed: Mapping[str, Iterable[str]] | None = None) -> Records:
-    """Return the records of files that came and went.
+    """Return the records of added and removed files.
 
     Args:
         files: sizes in bytes of new files by name, by partition path.
@@ -152,7 +153,7 @@ def file_lists(files: Mapping[str, Mapping[str, int]], removed: Mapping[str, Ite
 
 
 def locations(keys: pa.Array, partitions: pa.Array, file_ids: pa.Array, instant_ms: int | pa.Array) -> Records:
-    """Return the records of the record index: in which file group each record key is.
+    """Return the records of the record index: the file group of each record key.
 
     Args:
         keys, partitions, file_ids: equally many; record key, partition path and file id of each row.
@@ -185,7 +186,7 @@ def _fields(kind: RecordType, field: str, values: pa.Array) -> dict[str, pa.Arra
 
 
 def _distinct(*columns: pa.Array) -> tuple[pa.Array, list[pa.Array]]:
-    """For each row, the number of its combination of values; and the columns of the combinations. No value is null."""
+    """Return, for each row, the number of its combination of values; and the columns of the combinations. No value is null."""
     encoded = [column.dictionary_encode() for column in columns]
     numbers = np.zeros(len(columns[0]), np.int64)
     for column in encoded:
@@ -212,7 +213,10 @@ def _file_maps(lists: Mapping[str, Mapping[str, tuple[int, bool]]], kind: Record
 
 
 def _uuid_bits(file_id: str) -> tuple[int, int, int]:
-    """Return the halves of a file id's UUID as signed numbers, and the number after it (-1: none); three times -1 if it is no UUID in lower case."""
+    """Return the halves of a file id's UUID as signed numbers, and the number after it (-1: none).
+
+    Returns three times -1 if the file id is not a UUID in lower case.
+    """
     digits = file_id[:36].replace("-", "")
     uuid, rest = file_id[:36], file_id[36:]
     shaped = len(uuid) == 36 and all(uuid[at] == "-" for at in (8, 13, 18, 23)) and len(digits) == 32
@@ -226,7 +230,7 @@ def _uuid_bits(file_id: str) -> tuple[int, int, int]:
 
 
 def _joined(parts: Sequence[Records]) -> tuple[dict[str, pa.Array], str]:
-    """Return the fields of all, and the schema that has them: records of the older one have no value in the others."""
+    """Return the fields of all changes, and a schema that has them. Records of the older schema have no value in the other fields."""
     schema = next((part.schema for part in parts if part.schema != SCHEMA), SCHEMA)
     fields = list(dict.fromkeys(name for part in parts for name in part.columns))
     return {name: pa.concat_arrays([part.column(name, schema) for part in parts]) for name in fields}, schema

@@ -1,8 +1,8 @@
 """Records of a secondary index: which record keys have a value of a column (specification, "Secondary Index").
 
-A record's key is the value and the record key. In release 1.0 a row whose value is null has no record; in newer releases it has one of its own form.
-What a commit changes of one file group is the difference between the group's merged rows before it and after it. Memory is bounded by the keys and
-values of one file group.
+A record's key is the value and the record key. In release 1.0 a row with a null value has no record; in newer releases it has a record of a special
+form. The change by a commit is the difference between the merged rows of each file group before and after the commit. Memory is bounded by the keys
+and values of one file group.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class SecondaryEntries:
     """Keys of the entries of some rows.
 
     Attributes:
-        filled: of rows with a value.
-        nulls: of rows without one, if the index has entries for them.
-        foreign: those that another release may have written for the same rows.
+        filled: keys of rows with a value.
+        nulls: keys of rows without a value, if the index has entries for them.
+        foreign: keys that another release may have written for the same rows.
     """
 
     filled: pa.Array
@@ -46,12 +46,12 @@ class SecondaryEntries:
 
     @property
     def own(self) -> pa.Array:
-        """Those that the index must have."""
+        """The entries that the index must have."""
         return pa.concat_arrays([self.filled, self.nulls])
 
     @property
     def known(self) -> pa.Array:
-        """Those that it may have."""
+        """The entries that the index may have."""
         return pa.concat_arrays([self.filled, self.nulls, self.foreign])
 
 
@@ -60,7 +60,7 @@ class SecondaryIndex:
     """A secondary index on one column.
 
     Attributes:
-        partition: of the metadata table.
+        partition: its partition of the metadata table.
         column: the indexed column, whose values have one text (`has_one_text`).
         merging: how a slice is read with its logs.
         table_schema: the columns of the table, without meta columns.
@@ -82,7 +82,7 @@ class SecondaryIndex:
 
     @property
     def schema(self) -> pa.Schema:
-        """As `FileIndex.schema`: whether the entry goes."""
+        """As `FileIndex.schema`: with a column that says whether the entry is removed."""
         return pa.schema([KEY_FIELD, (_GONE, pa.bool_())])
 
     @property
@@ -91,7 +91,7 @@ class SecondaryIndex:
         return True
 
     def entries(self, storage: Storage, change: GroupEntries) -> Iterator[pa.RecordBatch]:
-        """As `FileIndex.entries`: keys that came, and keys that went."""
+        """Return the entries, as `FileIndex.entries`: added and removed keys."""
         before, after = self.rows(storage, change.before), self.rows(storage, change.after)
         for found, others, gone in ((before.known, after.known, True), (after.own, before.own, False)):
             changed = found.filter(pc.invert(pc.is_in(found, value_set=others)))
@@ -99,7 +99,7 @@ class SecondaryIndex:
                 yield pa.RecordBatch.from_arrays([changed, pa.repeat(gone, len(changed))], schema=self.schema)
 
     def records(self, entries: pa.Table) -> Records:
-        """As `FileIndex.records`. A key that left one file group and came into another stays."""
+        """Return the records of entries, as `FileIndex.records`. A key that moved from one file group to another stays."""
         keys, gone = entries.column(KEY), entries.column(_GONE)
         came = _sorted(keys.filter(pc.invert(gone)))
         left = _sorted(keys.filter(gone))
@@ -142,6 +142,6 @@ def _entries_of(values: pa.Array, record_keys: pa.Array, *, newer: bool) -> Seco
 
 
 def _sorted(keys: pa.ChunkedArray) -> pa.Array:
-    """Different keys, sorted by their bytes, as an HFile needs them."""
+    """Return the distinct keys, sorted by their bytes, as an HFile needs them."""
     found = pc.unique(keys)
     return found.take(pc.sort_indices(found))

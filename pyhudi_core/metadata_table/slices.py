@@ -1,7 +1,7 @@
 """File slices of the metadata table's partitions, and their entries for given keys.
 
-The metadata table is a merge-on-read table, but the data table decides which of its blocks count. A block whose instant is pending in the data
-table does not count, although the metadata table's own commit has completed; so one decision publishes both. An instant that has left the metadata
+The metadata table is a merge-on-read table, but the data table decides which of its blocks count. A block whose instant is pending in the data table
+does not count, although the metadata table's own commit has completed. So one decision publishes both commits. An instant that has left the metadata
 table's active timeline counts if its archived timeline has it. The entries of a key are returned in the order of their arrival, base file first;
 ``merging`` merges them.
 """
@@ -44,9 +44,9 @@ from pyhudi_core.timeline.history import ArchivedTimeline
 _TIMELINE = f"{FOLDER}/.hoodie/timeline"
 _JOINED_BYTES = 16 << 20
 _SMALL = 1 << 20
-"""On a network storage, a file of so many bytes is read at once."""
+"""On a network storage, a file of at most this size is read at once."""
 _AT_ONCE = 64 << 10
-"""Elsewhere: to read some parts of such a file costs more than to read all."""
+"""The same limit for other storages: reading some parts of such a file costs more than reading all of it."""
 Find = Callable[[HFileReader], Iterator[Entries]]
 
 
@@ -60,7 +60,7 @@ class Arrival:
 
 
 def together(arrivals: Iterable[Arrival]) -> Iterator[Arrival]:
-    """Yield the same arrivals, entries of consecutive ones as one: what reads them in columns pays for each call, not for each entry."""
+    """Yield the arrivals, with the entries of consecutive arrivals combined. Columnar readers pay for each call, not for each entry."""
     held: list[Entries] = []
     schema, size = "", 0
     for arrival in arrivals:
@@ -81,8 +81,8 @@ class MetadataSlices:
     """The newest slices of the metadata table, as a reader of the data table's timeline sees them. ``blocks_read`` counts HFile blocks;
     ``unmarked`` has the partitions whose folders have no ``.hoodie_partition_metadata``.
 
-    Timelines do not change, so what follows from them is kept: all partitions have log files of the same instants. ``refuses_lost``: something that
-    is lost is an error; if not, the reader does without the metadata table.
+    Timelines are immutable, so results derived from them are cached: all partitions have log files of the same instants. ``refuses_lost``: a lost
+    file is an error; otherwise the reader does not use the metadata table.
     """
 
     refuses_lost: ClassVar[bool] = True
@@ -108,8 +108,9 @@ class MetadataSlices:
     def load(
         cls, data: Timeline, folder: TimelineFolder, *, whole: bool = False, own: Timeline | None = None
     ) -> MetadataSlices:
-        """Read the metadata table's timeline once, if the caller has not (``own``). ``folder``: the timeline of the data table; ``whole`` as in
-        `CommittedFiles`.
+        """Read the metadata table's timeline once, unless the caller passes it (``own``).
+
+        ``folder``: the timeline of the data table; ``whole`` as in `CommittedFiles`.
         """
         place = folder.below(FOLDER)
         listed = place.load() if own is None else own
@@ -117,21 +118,24 @@ class MetadataSlices:
         return cls(folder.storage, listed, data, committed=committed, executor=folder.executor)
 
     def prepare(self, partitions: Iterable[str]) -> None:
-        """Say that `pieces` will be asked for these partitions: on a network storage their folders are listed together."""
+        """Announce that `pieces` will be called for these partitions: on a network storage their folders are listed together."""
         unknown = sorted({*partitions} - self._slices.keys() - self._listed.keys())
         if self.storage.capabilities.parallel_calls > 1 and len(unknown) > 1:
             found = each(self.storage, self.executor, self._list, unknown)
             self._listed |= dict(zip(unknown, found, strict=True))
 
     def take(self, partition: str, listed: tuple[ObjectInfo, ...]) -> None:
-        """Take the folder of a partition as it was listed at the same time as the timelines. If it is older than these, it is listed again."""
+        """Use a folder of a partition that was listed at the same time as the timelines.
+
+        If the listing is older than the timelines, the folder is listed again.
+        """
         self._listed[partition] = listed
         self._early.add(partition)
 
     def read_ahead(self, partitions: Iterable[str] = ()) -> None:
-        """On a network storage: list the folders of these partitions and of the list of files, and read the small files of that.
+        """On a network storage: list the folders of these partitions and of the list of files, and read the small files of the latter.
 
-        What is lost raises no error here: whoever asks for it gets the error.
+        A lost file raises no error here; the later read raises it.
         """
         if self.storage.capabilities.parallel_calls > 1:
             self.prepare([FILES, *partitions])
@@ -147,11 +151,11 @@ class MetadataSlices:
         return self._assembled(partition)
 
     def pieces_to_write(self, partition: str) -> tuple[SlicePiece, ...]:
-        """Return the same for a writer that adds to the file groups, and does not believe what they say; not among `used`."""
+        """Return the slices as `pieces`, for a writer that adds to the file groups but does not use their entries. They are not in `used`."""
         return self._assembled(partition)
 
     def _assembled(self, partition: str, *, reads: bool = False) -> tuple[SlicePiece, ...]:
-        """Return the pieces of a partition; ``reads``: their small files are read while it is asked whether one is lost."""
+        """Return the slices of a partition. ``reads``: small files are read during the check for lost files."""
         if partition not in self._slices:
             listed = self._listed.pop(partition, None)
             early, listed = partition in self._early, self._list(partition) if listed is None else listed
@@ -167,7 +171,7 @@ class MetadataSlices:
 
     @property
     def used(self) -> frozenset[str]:
-        """The partitions whose files were listed, also those in which something is lost."""
+        """The partitions whose files were listed, including those with lost files."""
         return frozenset(self._asked)
 
     def arrivals(self, piece: SlicePiece, find: Find) -> Iterator[Arrival]:
@@ -186,8 +190,9 @@ class MetadataSlices:
                 reader.refuse_damage(REBUILD)
 
     def _read_small(self, piece: SlicePiece) -> Mapping[str, bytes]:
-        """Return the bytes of a slice's small files, by path: on a network storage they are read together. Those of the list of files, which is asked
-        for partitions and then for files, are read once.
+        """Return the bytes of a slice's small files, by path. On a network storage they are read together.
+
+        The small files of the list of files are read only once, although the list is read for partitions and then for files.
         """
         if self.storage.capabilities.parallel_calls <= 1:
             return {}
@@ -206,13 +211,13 @@ class MetadataSlices:
         return {**self._kept, **found}
 
     def _read_before(self, paths: Iterable[str]) -> dict[str, bytes]:
-        """Return the files that this handle has read before, and that are still the same by their tags."""
+        """Return the files that this handle has read before and whose tags are unchanged."""
         before = {} if self.committed is None else self.committed.folder.small_files
         held = {path: before[path] for path in paths if path in before}
         return {path: data for path, (tag, data) in held.items() if tag and tag == self._tags.get(path)}
 
     def _remember(self, known: Mapping[str, bytes], read: Mapping[str, tuple[ObjectInfo, bytes]]) -> None:
-        """Remember the files of this slice alone: with a compaction, those before it go."""
+        """Remember only the files of this slice. After a compaction, the files before it are forgotten."""
         if self.committed is not None and read:
             now = {path: (info.etag, data) for path, (info, data) in read.items()}
             self.committed.folder.small_files = {path: (self._tags[path], data) for path, data in known.items()} | now
@@ -242,7 +247,8 @@ class MetadataSlices:
         return (there is not None and there.is_completed) or self._is_older(requested_time)
 
     def knows(self, commits: Iterable[Instant]) -> bool:
-        """Say whether it has every completed commit of the data table. A writer that ignored the metadata table would be invisible otherwise.
+        """Say whether the metadata table has every completed commit of the data table. Otherwise commits of a writer that ignores the metadata table
+        would be invisible.
 
         Commits completed before the metadata table was first built are included in that first build.
         """
@@ -250,12 +256,12 @@ class MetadataSlices:
         known = {i.requested_time for i in self.own if i.is_completed}
         unknown = [i for i in commits if i.requested_time >= oldest and i.requested_time not in known]
         if not unknown:
-            return True  # the first build may be archived, so it is looked for only if it matters
+            return True  # the first build may be archived, so it is searched only if it matters
         built = min((i.completion_time or "" for i in self.builds() if i.is_completed), default="")
         return all((i.completion_time or "") <= built for i in unknown)
 
     def of_state(self) -> MetadataSlices:
-        """Return the same without what it has learnt since the data table's timeline was read."""
+        """Return the slices as they were when the data table's timeline was read."""
         newest = max((i.completion_time or "" for i in self.data), default="")
         known = tuple(
             i
@@ -267,15 +273,16 @@ class MetadataSlices:
         return type(self)(self.storage, replace(self.own, instants=known), self.data, committed=self.committed)
 
     def as_planned(self) -> MetadataSlices:
-        """Return the same without commits that completed after the metadata table's timeline was read: a compaction planned now must leave their
-        logs to the slices after it, where readers look for them.
+        """Return the slices without commits that completed after the metadata table's timeline was read.
+
+        A compaction that is planned now must leave their logs to the next slices, where readers look for them.
         """
         known = tuple(i for i in self.data if i.is_pending or self.own.find(i.requested_time) is not None)
         return type(self)(self.storage, self.own, replace(self.data, instants=known), committed=self.committed)
 
     @property
     def is_ahead(self) -> bool:
-        """Whether it has a commit that began and completed after the data table's timeline was read.
+        """Whether the metadata table has a commit that began and completed after the data table's timeline was read.
 
         Its statistics and key index then describe a later state: a row that the commit deleted or moved would not be found.
         """
@@ -287,7 +294,7 @@ class MetadataSlices:
         )
 
     def builds(self) -> tuple[Instant, ...]:
-        """Return the instants that built partitions for the first time; the first of them is found in the archived timeline, too."""
+        """Return the instants that built partitions for the first time. The first of them is also found in the archived timeline."""
         active = tuple(i for i in self.own if i.requested_time.startswith(INITIAL_INSTANTS))
         if active or not self.own.has_history:
             return active
@@ -302,8 +309,8 @@ class MetadataSlices:
         return self._history
 
     def _is_older(self, requested_time: str) -> bool:
-        """Say whether the instant has left the active timeline, and so had completed."""
-        # A partition that was built late has one of the first times, too, whatever is archived.
+        """Say whether the instant has left the active timeline, and so is completed."""
+        # A partition that was built late also has one of the first times, independent of archival.
         later = (i for i in self.own if not i.requested_time.startswith(INITIAL_INSTANTS))
         writes = [i.requested_time for i in later if i.action in DATA_ACTIONS or i.is_pending]
         if not writes or requested_time >= min(writes):
@@ -351,12 +358,12 @@ class MetadataSlices:
         return self._counted
 
     def base_times(self, partition: str) -> dict[str, int]:
-        """Say how many file groups of a partition have a base file of which requested time; empty text for none."""
+        """Return the number of file groups of a partition per requested time of their base file; empty text for none."""
         pieces = self.pieces_to_write(partition)
         return Counter("" if piece.base is None else piece.base.name.requested_time for piece in pieces)
 
     def _newest(self, bases: list[BaseFile], logs: list[LogFile]) -> Iterable[SlicePiece]:
-        """Return the newest slice of a file group, if it has files that count. Older files are not asked for: their instants may be archived."""
+        """Return the newest slice of a file group, if it has valid files. Older files are not checked, because their instants may be archived."""
         times = sorted({base.name.requested_time for base in bases}, reverse=True)
         newest = next(filter(self.counts, times), "")
         kept = [base for base in bases if base.name.requested_time == newest]
@@ -415,7 +422,7 @@ def with_keys(keys: Sequence[str]) -> Find:
 
 
 def with_key_column(keys: pa.StringArray) -> Find:
-    """Return the same for a column of keys, of which none becomes a Python object. They are sorted if there is a file to look into."""
+    """Return the entries with the keys of a column, without a Python object per key. Keys are sorted if there is a file to search."""
 
     @cache
     def wanted() -> pa.Array:
@@ -426,6 +433,6 @@ def with_key_column(keys: pa.StringArray) -> Find:
 
 
 def with_prefixes(prefixes: Sequence[str]) -> Find:
-    """Return the entries whose keys begin with these."""
+    """Return the entries whose keys have one of these prefixes."""
     wanted = [prefix.encode("utf-8") for prefix in prefixes]
     return lambda reader: reader.lookup_prefixes(wanted)

@@ -22,8 +22,10 @@ _CUT_OFF_BYTES = 64
 _MOST_SCALE = 15
 """Digits behind the point that the metadata table's decimals have."""
 _MAYBE_MILLISECONDS = 260_000_000_000_000
-"""Columns of milliseconds have statistics in milliseconds, and nothing here says so. Up to the year 10000 they are below this number, which is
-eight years in microseconds: so moments from 1961 to 1978 look the same.
+"""The maximum of statistics that may be in milliseconds.
+
+Columns of milliseconds have statistics in milliseconds, but the records do not say so. Up to the year 10000 they are below this number, which is
+eight years in microseconds. So timestamps from 1961 to 1978 are ambiguous.
 """
 
 
@@ -43,7 +45,7 @@ def typed_stats(item: ColumnRangeOfFile, kind: pa.DataType, rows: int) -> Column
 
 
 def trusted_stats(item: ColumnRangeOfFile, kind: pa.DataType) -> ColumnStats | None:
-    """Return statistics that hold also where Parquet had none.
+    """Return the statistics that are valid even if Parquet had none.
 
     Hudi's writers record texts and bytes that are too long as null, so these cannot be distinguished from nulls. If floating-point values
     contain NaN, they record the bounds 0 and 0.
@@ -57,8 +59,8 @@ def trusted_stats(item: ColumnRangeOfFile, kind: pa.DataType) -> ColumnStats | N
 def _real(item: ColumnRangeOfFile, stats: ColumnStats) -> ColumnStats:
     """Return the reliable bounds of floating-point values.
 
-    A file with NaN is recorded as 0 to 0, which cannot be seen in the bounds of its partition. Bounds may also come from a file from before its
-    column was widened.
+    A file with NaN is recorded as 0 to 0, which cannot be seen in the bounds of its partition. Bounds may also come from a file that is older than a
+    widening of its column.
     """
     if not item.file or stats.min == stats.max == 0 or stats.max == math.inf:
         return replace(stats, min=None, max=None)

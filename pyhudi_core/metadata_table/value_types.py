@@ -1,7 +1,7 @@
-"""The types of the values in statistics that say them (version 2 of indexes; `HoodieValueTypeInfo` of release 1.1).
+"""The types of values in statistics, for records that name them (version 2 of indexes; `HoodieValueTypeInfo` of release 1.1).
 
-A number names the type; of decimals a text says precision and scale. Decimals are kept as the bytes of their number without a point, days as a
-number, and moments as a number in the unit of their column.
+A number names the type; for decimals a text has precision and scale. Decimals are stored as the bytes of their unscaled number, days as a number, and
+timestamps as a number in the unit of their column.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from pyhudi_core.metadata_table.record_schema import VALUE_TYPE
 
 HIGHEST_TEXT = "\U0010ffff" * 16
 HIGHEST_BYTES = b"\xff" * 64
-"""These sort after every value that is not made to sort after them."""
+"""Bytes that sort after every value, except values made to sort after them."""
 MOST_MOMENT = 9_223_372_036_854 * 10**6
-"""Java's moments have no greater number, in the unit of their column."""
+"""The greatest number of a Java timestamp, in the unit of its column."""
 _NULL, _BOOLEAN, _INT, _LONG, _FLOAT, _DOUBLE, _STRING, _BYTES = range(1, 9)
 _DECIMAL, _DATE = 10, 12
 _MOMENTS = {
@@ -44,11 +44,11 @@ _PLAIN = {
 _WRAPPERS = {_BOOLEAN: "Boolean", _INT: "Int", _LONG: "Long", _FLOAT: "Float", _DOUBLE: "Double", _STRING: "String"}
 _WRAPPERS |= {_BYTES: "Bytes", _DECIMAL: "Bytes", _DATE: "Int", **dict.fromkeys(_MOMENTS, "Long")}
 _EXACT = {(_INT, _LONG): int, (_INT, _DOUBLE): float, (_FLOAT, _DOUBLE): float}
-"""Changes of the type of a column that keep each value."""
+"""Changes of a column's type that keep each value exactly."""
 
 
 def of(column: pa.DataType) -> tuple[int, str | None] | None:
-    """Return what a record says of a column of this type; None if such a column has no statistics here."""
+    """Return the type in the record of a column of this type; None if such a column has no statistics here."""
     if pa.types.is_decimal(column):
         return (_DECIMAL, f"{column.precision},{column.scale}") if pa.types.is_decimal128(column) else None
     if pa.types.is_timestamp(column):
@@ -59,7 +59,7 @@ def of(column: pa.DataType) -> tuple[int, str | None] | None:
 
 
 def value_of(value: Any, info: Mapping[str, Any]) -> Any:
-    """Return a bound as a value of the type that its record says (``info``); None if it is not known."""
+    """Return a bound as a value of the type that its record names (``info``); None if the value is unknown."""
     if value is None:
         return None
     number = info["typeOrdinal"]
@@ -76,14 +76,14 @@ def value_of(value: Any, info: Mapping[str, Any]) -> Any:
 
 
 def number_of(value: Any, info: Mapping[str, Any]) -> Any:
-    """Return what a stored bound is compared by: of a decimal, whose bytes do not sort, its number without the point."""
+    """Return the number by which a stored bound is compared. For a decimal, whose bytes do not sort, it is the unscaled number."""
     return int.from_bytes(value, "big", signed=True) if info["typeOrdinal"] == _DECIMAL else value
 
 
 def as_newer(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
-    """Return the older one of two statistics with bounds of the type of the newer one, and this type.
+    """Return the older one of two statistics, converted to the type of the newer one, and this type.
 
-    Bounds that the newer type cannot hold exactly become those outside all of its values: statistics may say too much and never too little.
+    A bound that the newer type cannot hold exactly becomes a bound outside all of its values, because a range may be too wide but never too narrow.
     """
     mine, its = old.get(VALUE_TYPE), new.get(VALUE_TYPE)
     if its is None or mine is None or mine == its or mine["typeOrdinal"] == _NULL:

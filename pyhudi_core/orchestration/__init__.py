@@ -1,27 +1,27 @@
-"""What a package needs that runs tables for its users under an orchestrator, as ``pyhudi_dagster`` does; its users need few of these names.
+"""Functions for a package that runs tables under an orchestrator, such as ``pyhudi_dagster``. Users of such a package need few of these names.
 
-They are as stable as the names of ``pyhudi``, know no orchestrator, and are imported on first use. By subject, each with its module here:
+They are as stable as the names of ``pyhudi``, do not depend on an orchestrator, and are imported on first use. By module:
 
-- ``settings``, ``table_match``: what an asset or a task says of its table (`TableSettings`), the write that it asks for (`HudiWrite`), and a table
-  that differs from it (`refuse_mismatch`).
+- ``settings``, ``table_match``: the settings of an asset or a task for its table (`TableSettings`), the write that it requests (`HudiWrite`), and the
+  check of a table that differs (`refuse_mismatch`).
 - ``only_read``: a table that this release does not write (`what_works`, `refuse_only_read`).
 - ``data``: what a function may return (`normalised`, with the orchestrator's own words in a `Giver`), and only the rows of some partitions.
 - ``partition_values``, ``partition_condition``: the folders of a span of time (`Folders`), and the scan of some partitions (`condition_of`).
 - ``incremental`` on ``checkpoints``, ``gaps`` and ``backlog``: `changes_since` gives the unread `Changes` of a table to a `Reader`; the commit that
   processes them stores `extra_of`, under the gate `refuse_if_consumed`. ``several_outputs``: the same for several tables of one function.
-- ``past_commits``: the commit that an earlier attempt made (`find_made`), and the newest of a reader (`newest_with_rows`).
-- ``sharing``: steps whose upserts share a commit (`shared_upsert`, `is_shared`), and what one of them has of it (`own_part`).
+- ``past_commits``: the commit of an earlier attempt (`find_made`), and the newest commit of a reader (`newest_with_rows`).
+- ``sharing``: steps whose upserts share a commit (`shared_upsert`, `is_shared`), and the part of one step (`own_part`).
 - ``table_services``: the table services of a table, and what each would do now.
-- ``timeline_cursor``, ``instant_times``: which instants a sensor has reported, and the moments that instant times mean.
+- ``timeline_cursor``, ``instant_times``: the instants that a sensor has reported, and the moments of instant times.
 - ``spark_start``: a Spark session, with an error that says what is missing (`started_spark`).
 - ``errors``: the errors of runs.
 
-From below: the table services that there are (`service_kinds`, and only their names: `SERVICE_NAMES`), before a table is opened; options checked
+From lower layers: the available table services (`service_kinds`, and only their names: `SERVICE_NAMES`), before a table is opened; checks of options
 before a run (`options_for_open`, `refuse_unfit_options`); a write that retries, and asks before it commits (`commit_with_retries`); writes to several
-tables that become visible together (`CommitTogether`, `why_not_together`, `refuse_apart`, `refuse_torn`); the half of
-`pyhudi.commit_for` that asks another process for a write and permits its commit (`WriteRequest`, `Permit`, `open_permit`, `schema_text`); rows of any
-kind as one Arrow table (`as_table`); which options would have kept what has expired (`how_to_keep_more`); which names of options hold secrets
-(`is_secret`); and the error for an extra that is not installed (`from_extra`).
+tables that become visible together (`CommitTogether`, `why_not_together`, `refuse_apart`, `refuse_torn`); the counterpart of `pyhudi.commit_for`,
+which requests a write from another process and permits its commit (`WriteRequest`, `Permit`, `open_permit`, `schema_text`); rows of any kind as one
+Arrow table (`as_table`); options that would have kept expired files (`how_to_keep_more`); names of options with secrets (`is_secret`); and the error
+for an extra that is not installed (`from_extra`).
 """
 
 from typing import TYPE_CHECKING

@@ -33,7 +33,9 @@ again."""
 @dataclass(frozen=True, slots=True)
 class Position:
     """The positions of one asset in one input: ``watermark`` of the complete asset (runs without partitions), and one for each partition key.
-    Completion times; empty if nothing was read."""
+
+    They are completion times; empty if nothing was read.
+    """
 
     watermark: str = ""
     partitions: Mapping[str, str] = field(default_factory=dict)

@@ -1,7 +1,7 @@
-"""Converts the data that an asset or a task may return to the input of a table: a Spark DataFrame or an Arrow stream.
+"""Convert the data that an asset or a task returns to the input of a table: a Spark DataFrame or an Arrow stream.
 
-Rows come as a whole, or in parts: an iterator, such as a generator, or a list of Arrow tables or batches with one schema. Anything else is refused
-with what to return instead: no orchestrator shall repeat a step that can never work.
+Rows come as one object, or in parts: an iterator, such as a generator, or a list of Arrow tables or batches with one schema. Other data is refused
+with advice what to return, so that no orchestrator repeats a step that can never work.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _RETURN = "Return a Spark DataFrame, Arrow, pandas or polars data, HudiWrite(...
 
 @dataclass(frozen=True, slots=True)
 class Giver:
-    """Who gives the rows: the words for errors, and who is told of a Spark session.
+    """The source of the rows: words for errors, and a function that is called with a Spark session.
 
     Attributes:
-        name: what it is called: ``The asset``.
-        how: what to return instead of the orchestrator's own values, by the name of their type.
+        name: its name in errors: ``The asset``.
+        how: what to return instead of the orchestrator's own values, by type name.
         claim: called with the Spark session of a DataFrame, whose jobs the end of the step has to cancel.
     """
 
@@ -60,7 +60,7 @@ SOMEBODY = Giver()
 
 
 def is_spark(data: Any) -> bool:
-    """Say whether it is a Spark DataFrame, classic or Connect; imports no pyspark."""
+    """Say whether data is a Spark DataFrame, classic or Connect; imports no pyspark."""
     return type(data).__module__.startswith("pyspark.sql") and hasattr(data, "sparkSession")
 
 
@@ -73,8 +73,8 @@ def normalised(
 ) -> Any:
     """Return a Spark DataFrame, or a ``pyarrow`` table or reader. Raises `SchemaMismatchError`.
 
-    None if there is nothing to write. With ``keep_empty`` a table without rows is returned, for operations to which an empty batch has a meaning.
-    ``known`` gives the columns of the table; it is asked for a frame of pandas only, which has lists of pairs for maps.
+    None if there is nothing to write. With ``keep_empty`` a table without rows is returned, for operations for which an empty batch has a meaning.
+    ``known`` returns the columns of the table; it is called only for a pandas frame, which has lists of pairs for maps.
     """
     refuse_no_rows(data, giver)
     if data is None or is_spark(data):
@@ -88,7 +88,7 @@ def normalised(
 
 
 def refuse_no_rows(data: Any, giver: Giver) -> None:
-    """Raise `SchemaMismatchError` if it is no data at all. It does not read what an iterator returns."""
+    """Raise `SchemaMismatchError` if the value is not data. Does not read from iterators."""
     if not (data is None or is_spark(data) or isinstance(data, Iterator) or _is_rows(data)) and not (
         _is_in_parts(data) and all(map(_is_part, data))
     ):
@@ -96,7 +96,7 @@ def refuse_no_rows(data: Any, giver: Giver) -> None:
 
 
 def _is_in_parts(data: Any) -> bool:
-    """Say whether the rows come one part after the other. A reader has a stream of its own; named tuples, such as events of Dagster, are no lists."""
+    """Say whether the rows come in parts. A reader has its own stream; named tuples, such as events of Dagster, are not lists."""
     if type(data) in _LISTS:
         return len(data) > 0
     return isinstance(data, Iterator) and not isinstance(data, pa.RecordBatchReader)
@@ -107,7 +107,7 @@ def _is_part(data: Any) -> bool:
 
 
 def _is_rows(data: Any) -> bool:
-    """Say whether it is a table or a batch of any library; a column is none."""
+    """Say whether a value is a table or a batch of any library; a column is not."""
     kind = type(data)
     if kind is type or kind.__name__ in ("Series", "ChunkedArray"):
         return False
@@ -116,7 +116,7 @@ def _is_rows(data: Any) -> bool:
 
 
 def _read(rows: Any, giver: Giver, known: Callable[[], pa.Schema | None]) -> pa.Table | pa.RecordBatchReader:
-    """Return the rows of one object: of a frame as a table, of other Arrow data as they are, or as a stream."""
+    """Return the rows of one object: a frame as a table, other Arrow data unchanged or as a stream."""
     if polars_frames.is_polars(type(rows)):
         return polars_frames.to_arrow(rows)
     if is_pandas(type(rows)):
@@ -132,7 +132,7 @@ def _read(rows: Any, giver: Giver, known: Callable[[], pa.Schema | None]) -> pa.
 
 
 def _joined(parts: Iterator[Any], giver: Giver) -> pa.RecordBatchReader | None:
-    """Return the rows of all parts as one stream, which has the columns of the first; None if there is no part."""
+    """Return the rows of all parts as one stream with the columns of the first part; None if there is no part."""
     batches = _batches(parts, giver)
     first = next(batches, None)
     return None if first is None else pa.RecordBatchReader.from_batches(first.schema, chain([first], batches))
@@ -166,7 +166,7 @@ def _no_rows(data: Any, giver: Giver, verb: str) -> SchemaMismatchError:
 
 
 def schema_of(data: Any) -> Any:
-    """Return the schema of data, also of data without rows: pyarrow's or Spark's; None if the data has no schema, or columns without a type."""
+    """Return the schema (pyarrow's or Spark's) of data, even without rows; None if the data has no schema, or columns without a type."""
     if data is None or is_spark(data):
         return None if data is None else data.schema
     found = normalised(data, keep_empty=True)
@@ -175,7 +175,7 @@ def schema_of(data: Any) -> Any:
 
 
 def only_values(data: Any, columns: Sequence[str], values: Iterable[Value]) -> Any:
-    """Only the rows whose partition columns have one of the values."""
+    """Return the rows whose partition columns have one of the values."""
     allowed = ["/".join(value) for value in values]
     if is_spark(data):
         from pyspark.sql import functions  # noqa: PLC0415 - the data is a Spark DataFrame, so pyspark is installed
@@ -194,7 +194,7 @@ def _only(batch: pa.RecordBatch, columns: Sequence[str], allowed: pa.Array) -> p
 
 
 def descriptions_of(schema: Any) -> dict[str, str]:
-    """Return the descriptions in the metadata of the fields of an Arrow or Spark schema, by column: ``description``, else Spark's ``comment``."""
+    """Return the descriptions of columns in the field metadata of an Arrow or Spark schema: ``description``, or Spark's ``comment``."""
     found: dict[str, str] = {}
     for column in schema if schema is not None else ():
         entries = {_text(name): value for name, value in (getattr(column, "metadata", None) or {}).items()}

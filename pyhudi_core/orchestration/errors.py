@@ -26,5 +26,5 @@ class UpstreamMissingError(TableError):
 
 
 def definition_error(message: str, hint: str) -> InvalidOptionError:
-    """A definition is invalid; raised while the definitions load."""
+    """Return the error for an invalid definition; it is raised while the definitions load."""
     return InvalidOptionError(message, hint=hint)

@@ -16,7 +16,7 @@ from pyhudi_core.errors import InvalidOptionError
 HOW_TAG = "hudi/accept_gap"
 BY_TAG = "hudi/accept_gap_by"
 SETTING = "tag"
-"""What such an entry is called, unless the orchestrator has another word."""
+"""The name of such an entry, unless the orchestrator has another word."""
 PREFIX = "pyhudi.gap."
 How = Literal["read_all", "skip"]
 

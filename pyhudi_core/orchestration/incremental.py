@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 class Reader:
     """The reader of an input: the asset or task, the partitions of the run (none: all), the run, and the gaps that it accepts.
 
-    ``setting``: what the orchestrator calls the entries by which a run accepts a gap (`gaps.acceptance_of`).
+    ``setting``: the orchestrator's name for the entries by which a run accepts a gap (`gaps.acceptance_of`).
     """
 
     asset: str = ""
@@ -90,7 +90,7 @@ class Changes:
         return self.table.incremental(after=self.until, columns=columns, where=where)
 
     def _all(self, columns: Sequence[str] | None, where: object) -> Any:
-        """Return all rows as of the end of the changes; as of now, if the history that this needs is damaged."""
+        """Return all rows at the end of the changes; the current rows, if the required history is damaged."""
         try:
             return self.table.scan(columns=columns, where=where, as_of=self.until)
         except (SnapshotExpiredError, CorruptTimelineError) as error:
@@ -115,7 +115,7 @@ class Changes:
         return rows.select(*[name for name in rows.columns if not name.startswith("_hoodie_")])
 
     def gaps(self) -> list[Gap]:
-        """Return the gaps that were found and accepted."""
+        """Return the found and accepted gaps."""
         return list(self._gaps.values())
 
     def _gap_error(self, gone: SnapshotExpiredError) -> CheckpointGapError:

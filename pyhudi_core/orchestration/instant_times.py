@@ -1,4 +1,4 @@
-"""The times on a timeline, which are digits, and the moments that they mean."""
+"""Conversions between times on a timeline, which are digits, and moments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def parsed(time: str) -> datetime | None:
-    """Return the digits of a timeline as a time without a zone, or None for other text. `moment_of` knows the zone."""
+    """Return the digits of a timeline as a time without a zone; None for other text. `moment_of` knows the zone."""
     if len(time) not in (14, 17) or not time.isdigit():
         return None
     found = datetime.strptime(time[:14], "%Y%m%d%H%M%S")  # noqa: DTZ007  (`moment_of` knows the zone)
@@ -18,9 +18,9 @@ def parsed(time: str) -> datetime | None:
 
 
 def moment_of(table: HudiTable, time: str) -> datetime | None:
-    """Return the moment, in UTC, that a time on the table's timeline means; None for other text.
+    """Return the moment in UTC of a time on the table's timeline; None for other text.
 
-    Tables of Hudi have times of the machine's zone by default.
+    By default, tables of Hudi have times in the machine's zone.
     """
     found = parsed(time)
     if found is None:
@@ -29,7 +29,7 @@ def moment_of(table: HudiTable, time: str) -> datetime | None:
 
 
 def time_of(table: HudiTable, moment: datetime) -> str:
-    """Return the 17 digits that the table's timeline has for a moment."""
+    """Return the 17 digits of a moment on the table's timeline."""
     zoned = moment.astimezone(UTC if _is_utc(table) else None)
     return zoned.strftime("%Y%m%d%H%M%S%f")[:17]
 

@@ -1,6 +1,6 @@
 """Tables that this release reads and does not write, such as those of version 6.
 
-What works on them is said when they are opened, and a step that would write to one is refused before its function is called.
+When such a table is opened, a log line says what works. A step that would write to it is refused before its function is called.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MOST = 10_000
 
 
 def what_works(table: HudiTable) -> str:
-    """Say what works on a table that is only read, and what to do to write to it; empty for every other table."""
+    """Return a text for a read-only table: what works, and how to make it writable. Empty for every other table."""
     config = table.config
     if not (why := config.why_not_written):
         return ""
@@ -26,7 +26,7 @@ def what_works(table: HudiTable) -> str:
 
 
 def refuse_only_read(table: HudiTable) -> None:
-    """Raise `TableError` for a table that is only read: nobody computes rows that cannot be written."""
+    """Raise `TableError` for a read-only table, before a function computes rows that cannot be written."""
     if refused := table.config.refusal_of_writing(table.location):
         raise refused
 

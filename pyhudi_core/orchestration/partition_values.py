@@ -1,4 +1,4 @@
-"""Partition values: what the folders of a table are called, and which folders a span of time has."""
+"""Partition values: the names of a table's folders, and the folders of a span of time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Folders:
     step: Granularity | None = None
 
     def values(self, start: datetime, end: datetime) -> frozenset[Value]:
-        """Return the values of a span; ``end`` does not belong to it."""
+        """Return the values of a span; ``end`` is exclusive."""
         return frozenset(map(self.value, self._moments(start, end)))
 
     def _moments(self, start: datetime, end: datetime) -> Iterator[datetime]:
@@ -49,14 +49,14 @@ class Folders:
             yield moment
 
     def value(self, moment: datetime) -> Value:
-        """Return the value of a moment, in the zone that the moment has."""
+        """Return the value of a moment, in the moment's zone."""
         return tuple(_text(moment, form) for form in self.formats)
 
     def moment(self, value: Value) -> datetime | None:
         """Return the moment that a value names, in the zone of the folders unless the text has a zone; None for other texts."""
         text, form = _BETWEEN.join(value), _BETWEEN.join(self.formats).replace("%-", "%")
         if re.search("%[VUW]", form) and not re.search("%[aAuw]", form):
-            text, form = f"{text} 1", f"{form} %u"  # a week is read with one of its days
+            text, form = f"{text} 1", f"{form} %u"  # a week is parsed with one of its days
         try:
             moment = datetime.strptime(text, form)  # noqa: DTZ007 - in the zone of the folders unless the text has one
         except ValueError:

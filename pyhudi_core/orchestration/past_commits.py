@@ -39,12 +39,12 @@ class PastCommit:
 
     @property
     def extras(self) -> list[Mapping[str, str]]:
-        """The same, and that of each writer that shares the commit."""
+        """The extra metadata of the commit, and of each writer that shares the commit."""
         return extras_of(self.metadata)
 
 
 def commits_newest_first(table: HudiTable) -> Iterator[PastCommit]:
-    """Yield the completed commits of the active timeline, latest completion first, read one at a time."""
+    """Yield the completed commits of the active timeline, latest completion first. Each commit is read when it is requested."""
     for instant in reversed(list(table.timeline.commits)):
         yield PastCommit(instant, table.commit_metadata(instant))
 

@@ -1,9 +1,8 @@
-"""A permit: a process that writes asks another one, which started it, whether its commit is still wanted.
+"""A permit: a writing process asks the process that started it whether its commit is still wanted.
 
-For writes in a process that cannot see who wants them, such as a Spark job that an orchestrator started on a cluster. Both see one folder of a
-storage, outside of the table. When its files are written, and before it takes the table's lock, the writer puts a question there and waits for the
-answer. Under the lock it looks once whether the answer still stands. Without an answer nothing is published; so a writer whose orchestrator is gone
-never publishes.
+This is for a writer that cannot reach its orchestrator, such as a Spark job on a cluster. Both processes see one folder of a storage, outside of the
+table. The writer writes its files, puts a question into the folder, and waits for the answer before it takes the table's lock. Under the lock it
+checks once that the answer is still valid. Without an answer nothing is published; so a writer whose orchestrator is gone never publishes.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from pyhudi_core.storage.base import Storage
 
 POLL_S = 0.5
 VALID_S = 60.0
-"""For so long after its question an answer stands, in seconds. Later, what it says may have changed: the question is asked again."""
+"""For how many seconds an answer is valid, counted from its question. After this time the question is asked again."""
 _DONE = "done.json"
 
 
@@ -26,7 +25,7 @@ class Permit:
     """The folder in which one write asks for its commits.
 
     Args:
-        storage: the folder; each write has one of its own.
+        storage: the folder; each write has its own.
         clock: for waiting.
     """
 
@@ -38,13 +37,13 @@ class Permit:
         self._answered = 0
 
     def ask(self, facts: Mapping[str, Any], timeout_s: float) -> None:
-        """The writer: ask whether to commit, and return if it may. Not to be called while the table's lock is held, because it waits.
+        """Ask whether to commit, and return if the answer is yes. The writer calls this without the table's lock, because it waits.
 
         Args:
-            facts: what would be committed, as JSON.
-            timeout_s: seconds to wait for an answer, also for a newer one if the first comes too late to stand.
+            facts: a description of the commit, as JSON.
+            timeout_s: seconds to wait for an answer, or for a newer answer if the first one is no longer valid.
 
-        Raises `CommitAbortedError` if the answer is no, and if there is none in time; nothing may be published then.
+        Raises `CommitAbortedError` if the answer is no or late; then nothing may be published.
         """
         until = self._clock.monotonic() + timeout_s
         self._put_question(facts)
@@ -60,9 +59,9 @@ class Permit:
             self._clock.sleep(POLL_S)
 
     def stands(self) -> bool:
-        """Return the writer, under the table's lock: whether the permission is young enough to commit; else ask again, without the lock.
+        """Say whether the answer is still valid. The writer calls this under the table's lock; if False, it must ask again without the lock.
 
-        Raises `CommitAbortedError` if the permission was taken back. One storage call at most.
+        Raises `CommitAbortedError` if the permission was withdrawn. Makes at most one storage call.
         """
         if not self._is_young():
             return False
@@ -80,7 +79,7 @@ class Permit:
         self._put(f"question-{self._asked}.json", facts)
 
     def _granted(self) -> bool:
-        """Say whether there is an answer to the latest question. Raises `CommitAbortedError` if it is no."""
+        """Say whether the latest question has an answer. Raises `CommitAbortedError` if the answer is no."""
         answer = self._get(f"answer-{self._asked}.json")
         if answer is not None and not answer.get("granted"):
             raise CommitAbortedError(
@@ -93,24 +92,27 @@ class Permit:
         return self._clock.monotonic() - self._asked_at <= VALID_S
 
     def question(self) -> Mapping[str, Any] | None:
-        """Return the other side: the next question without an answer, or None."""
+        """Return the next unanswered question, or None. The other process calls this."""
         return self._get(f"question-{self._answered + 1}.json")
 
     def answer(self, why_not: str = "") -> None:
-        """The other side: permit the commit of that question, or refuse it with a reason. After an error it stays the next question."""
+        """Permit the commit of the question, or refuse it with a reason.
+
+        The other process calls this. After an error the question stays unanswered.
+        """
         self._put(f"answer-{self._answered + 1}.json", {"granted": not why_not, "why": why_not})
         self._answered += 1
 
     def tell(self, facts: Mapping[str, Any]) -> None:
-        """The writer: leave a note about the commit that it has made."""
+        """Leave a note about the completed commit. The writer calls this."""
         self._put(_DONE, facts)
 
     def note(self) -> Mapping[str, Any]:
-        """Return the other side: the note that the writer left; empty if there is none."""
+        """Return the note of the writer; empty if there is none. The other process calls this."""
         return self._get(_DONE) or {}
 
     def close(self) -> None:
-        """The other side: remove the folder. That takes permissions back, and whoever asks later gets no answer."""
+        """Remove the folder, which withdraws permissions; later questions get no answer. The other process calls this."""
         self._storage.delete_many([info.path for info in self._storage.list("")])
 
     def _put(self, name: str, facts: Mapping[str, Any]) -> None:

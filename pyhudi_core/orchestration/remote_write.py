@@ -1,4 +1,4 @@
-"""Writes on behalf of another process, which asked for them by a request and permits the commit: `commit_for` is its remote half."""
+"""Writes on behalf of another process: it sends a request, and permits the commit. `commit_for` runs on the remote side."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from pyhudi_core.write.result import Commit
 
 _VERSION = 1
 _RENEWALS = 3
-"""How often a permission that grew old while the lock was awaited is asked for again."""
+"""How often a permission that expired during the wait for the lock is requested again."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteRequest:
-    """What one process asks another one to write; it has no credentials, so that it can be sent as plain JSON.
+    """A request to another process to write. It has no credentials, so it can be sent as plain JSON.
 
     Attributes:
         table: location of the table.
@@ -58,12 +58,12 @@ class WriteRequest:
         object.__setattr__(self, "options", without_secrets(self.options))
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the request as JSON."""
         return {"version": _VERSION, **asdict(self)}
 
     @classmethod
     def of_json(cls, found: Mapping[str, Any]) -> WriteRequest:
-        """From JSON. Raises `InvalidOptionError` if it is no request, or one of a later release."""
+        """Parse a request from JSON. Raises `InvalidOptionError` if the value is not a request, or a request of a later release."""
         entries = dict(found) if isinstance(found, Mapping) else {}
         if entries.pop("version", None) != _VERSION or set(entries) != set(cls.__dataclass_fields__):
             raise InvalidOptionError(
@@ -95,16 +95,16 @@ def commit_for(
     options: Mapping[str, str] | None = None,
     pre_commit: Sequence[Validator] = (),
 ) -> Commit:
-    """Write the rows that a request asks for, and commit when its sender permits it. The table is created if it does not exist.
+    """Write rows for a request, and commit when its sender permits it. The table is created if it does not exist.
 
     Args:
-        request: of the sender, such as ``pipes.get_extra("hudi")`` of a Dagster step.
+        request: the sender's request, such as ``pipes.get_extra("hudi")`` of a Dagster step.
         data: Arrow data or a Spark DataFrame.
         storage_options: credentials and other options of the storage on this machine.
-        options: options that the request does not have because they are secret, such as ``pyhudi.lock.sql.url``; they go before those of the request.
+        options: options that the request lacks because they are secret, such as ``pyhudi.lock.sql.url``; they override those of the request.
         pre_commit: validators of this commit.
 
-    Raises `CommitAbortedError` if the sender refuses the commit or does not answer; nothing is published then. Otherwise as `HudiTable.upsert`.
+    Raises `CommitAbortedError` if the sender refuses the commit or does not answer; then nothing is published. Otherwise as `HudiTable.upsert`.
     """
     asked = request if isinstance(request, WriteRequest) else WriteRequest.of_json(request)
     permit, clock = open_permit(asked.permit, storage_options), system_runtime().clock
@@ -129,7 +129,7 @@ def commit_for(
 
 @dataclass(slots=True)
 class _Asking:
-    """Asks for the permission of one write: before the lock is taken, and again if the permission is old when the lock is there."""
+    """Asks for the permission of one write: before the wait for the lock, and again if the permission has expired when the lock is acquired."""
 
     write: Write
     permit: Permit
@@ -143,7 +143,10 @@ class _Asking:
         self.permit.ask(facts, self.wait_s)
 
     def gate(self) -> bool:
-        """Under the lock. Raises `PreparationNeeded` to ask again without it, and `CommitAbortedError` if the permission was taken back."""
+        """Check the permission under the lock.
+
+        Raises `PreparationNeeded` to ask again without the lock, and `CommitAbortedError` if the permission was withdrawn.
+        """
         if self.permit.stands():
             return True
         if self.renewals == _RENEWALS:
@@ -173,5 +176,5 @@ def _table(asked: WriteRequest, options: Mapping[str, str], data: Any, storage_o
             options=options,
             storage_options=storage_options,
         )
-    except TableExistsError:  # another writer made it first
+    except TableExistsError:  # another writer created it first
         return open_table(asked.table, storage_options, opening)

@@ -1,4 +1,4 @@
-"""The settings of an asset or a task for its table, and the write that it asks for."""
+"""The settings of an asset or a task for its table, and the write that it requests."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class TableSettings:
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def with_options(self, options: Mapping[str, str]) -> TableSettings:
-        """Return the same settings with further options, which override those of the same name."""
+        """Return the settings with more options, which override those of the same name."""
         return replace(self, options={**self.options, **options})
 
     @property
@@ -69,7 +69,7 @@ class TableSettings:
 
         Args:
             schema: the columns, if the settings name none.
-            options: of all tables of the lake; those of the settings override them.
+            options: options of all tables of the lake; those of the settings override them.
         """
         return create_table(
             location,
@@ -115,20 +115,20 @@ def checked_operation(operation: str, whose: str = "The write") -> Operation:
 
 
 def write_asked_for(returned: Any, operation: str, whose: str) -> HudiWrite:
-    """Return what a function has returned, as a request; ``operation`` is for rows without one. Raises `InvalidOptionError`."""
+    """Return the value of a function as a request; ``operation`` applies to plain rows. Raises `InvalidOptionError`."""
     request = returned if isinstance(returned, HudiWrite) else HudiWrite(returned, cast("Operation", operation))
     checked_operation(request.operation, whose)
     return request
 
 
 def names(columns: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Return one column or several, as a tuple."""
+    """Return one or several columns as a tuple."""
     if columns is None:
         return ()
     return (columns,) if isinstance(columns, str) else tuple(columns)
 
 
 def refuse_no_count(what: str, number: object) -> None:
-    """Raise `InvalidOptionError` unless it is a whole number from 1 on."""
+    """Raise `InvalidOptionError` unless the number is a positive whole number."""
     if not isinstance(number, int) or isinstance(number, bool) or number < 1:
         raise definition_error(f"{what}={number!r}", "Pass a whole number from 1 on.")

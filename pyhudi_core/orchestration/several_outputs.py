@@ -1,11 +1,11 @@
 """The changes of upstream tables for several outputs of one function, whose tables may have read them up to different positions.
 
-Each output's table stores its own positions in its own commits. They differ after a run that published only some outputs: it failed between
-two commits, or it was asked for some outputs only. The outputs that are behind then catch up first: the function gets exactly the changes that they
-lack, up to the position of the next output, and the outputs that are ahead are not written in this run. So no output gets a change twice or never,
+Each output's table stores its own positions in its own commits. They differ after a run that published only some outputs: it failed between two
+commits, or it was started for some outputs only. Then the outputs that are behind catch up first: the function gets exactly the changes that they
+lack, up to the position of the next output, and the outputs that are ahead are not written in this run. So each output gets each change exactly once,
 whatever its operation is.
 
-As all inputs are read at the same time, the positions of one output are not behind those of another in one input and ahead in a second.
+All inputs are read at the same time. So an output is never behind another one in one input and ahead of it in a second.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from pyhudi_core.table import HudiTable
 
 Upstream = Mapping[str, tuple[str, "HudiTable"]]
-"""For each parameter the name of its table, and the table."""
+"""The name of its table, and the table, for each parameter."""
 
 
 @dataclass(frozen=True, slots=True)
 class SharedChanges:
-    """What a function reads in this run, and for which of its outputs.
+    """The changes that a function reads in this run, and the outputs for which it reads them.
 
     Attributes:
         given: the changes for each parameter of the function.
-        of_outputs: the same changes with the position of each output that is written; the keys are the names of the outputs.
-        ahead: the outputs that have these changes already, and wait for the next run.
+        of_outputs: the same changes with the position of each written output, by output name.
+        ahead: the outputs that already have these changes, and wait for the next run.
     """
 
     given: Mapping[str, Changes] = field(default_factory=dict)
@@ -56,9 +56,9 @@ class _Output:
 
 
 def rows_by_table(returned: Any, names: Collection[str], whose: str) -> Mapping[str, Any]:
-    """Return what a function of several tables returned, by the names of its tables; None is no rows. ``whose``: ``The function of a, b``.
+    """Return the value of a function of several tables, by table name; None means no rows. ``whose``: ``The function of a, b``.
 
-    Raises `SchemaMismatchError` if it does not say which rows belong to which table, and `InvalidOptionError` for a table that it was not given.
+    Raises `SchemaMismatchError` if the value does not assign rows to tables, and `InvalidOptionError` for an unknown table.
     """
     given = {} if returned is None else returned
     if not isinstance(given, Mapping):
@@ -76,18 +76,18 @@ def rows_by_table(returned: Any, names: Collection[str], whose: str) -> Mapping[
 
 
 def shared_changes(upstream: Upstream, outputs: Mapping[str, tuple[HudiTable | None, Reader]]) -> SharedChanges:
-    """Return the changes that the outputs which are furthest behind have not read; each output is its table, if it exists, and its reader."""
+    """Return the changes that the outputs furthest behind have not read. Each output is its table, if it exists, and its reader."""
     if not upstream:
         return SharedChanges(of_outputs=dict.fromkeys(outputs, ()))
     waiting = [_output(name, upstream, table, reader) for name, (table, reader) in outputs.items()]
-    waiting.sort(key=lambda output: output.positions)  # stable: outputs at one position keep their order
+    waiting.sort(key=lambda output: output.positions)  # stable: outputs at the same position keep their order
     behind: list[_Output] = []
     while True:
         positions = waiting[0].positions
         while waiting and waiting[0].positions == positions:
             behind.append(waiting.pop(0))
         found = _changes(upstream, behind[0], waiting)
-        # Nothing has changed up to the next position: the outputs there have read the same.
+        # Nothing has changed up to the next position, so the outputs there have read the same.
         if any(found.values()) or not waiting:
             break
     order = list(outputs)

@@ -1,7 +1,7 @@
-"""Steps of many partitions that share a commit (`pyhudi_core.batches`), where the table has the option ``pyhudi.commit.batch``.
+"""Steps of many partitions that share a commit (`pyhudi_core.batches`), if the table has the option ``pyhudi.commit.batch``.
 
-A shared commit says for each partition what was written there. So it says what a step did, if only this step wrote to its partitions, and wrote to no
-other one. That is asked before the rows are handed in.
+A shared commit records for each partition what was written. This shows the result of a step, if only this step wrote to its partitions, and wrote to
+no others. The condition is checked before the rows are handed in.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 def shared_upsert(
     table: HudiTable, write: Write, data: object, gate: Callable[[], object], fits: Callable[[frozenset[str]], bool]
 ) -> Commit | None:
-    """Upsert rows in one commit with those of other steps, if the table has the option. None if they make a commit of their own: then the write has
-    checked them, and takes no others.
+    """Upsert rows in one commit with those of other steps, if the table has the option. Returns None if the rows need their own commit: then the
+    write has checked them, and takes no other rows.
 
     Args:
-        write: of an upsert, begun, and not filled.
+        write: the begun write of an upsert, without rows.
         gate: asked before the rows are handed in, because the process that commits them may be another one.
         fits: whether rows of these partitions (paths) may share a commit.
 
@@ -44,6 +44,6 @@ def is_shared(commit: PastCommit) -> bool:
 
 
 def own_part(table: HudiTable, commit: Commit) -> PastCommit:
-    """Return a commit as one of its writers made it: with the extra metadata of this writer."""
+    """Return the part of one writer in a commit: with the extra metadata of this writer."""
     found = commit_of(table, commit.instant)
     return replace(found, metadata=replace(found.metadata, extra={**found.extra, **commit.extra_metadata}))

@@ -8,7 +8,7 @@ from pyhudi_core.errors import ConfigError
 
 
 def started_spark(builder: Any) -> Any:
-    """Return the session of a builder of PySpark. Raises `ConfigError` where PySpark finds no Java, whose own error names only the gateway."""
+    """Return the session of a PySpark builder. Raises `ConfigError` if PySpark finds no Java; PySpark's own error names only the gateway."""
     try:
         return builder.getOrCreate()
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Many tables that are looked at at once: a table that has not changed since the last look costs one request."""
+"""Check many tables concurrently: a table that has not changed since the last look costs one request."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ MOST_AT_ONCE = 64
 
 
 def at_once(call: Callable[[T], R], items: Iterable[T]) -> list[R]:
-    """Return what the call returns for each item; `MOST_AT_ONCE` calls are made at once."""
+    """Return the results of a call for all items; at most `MOST_AT_ONCE` calls run concurrently."""
     return system_runtime().executor.at_least(MOST_AT_ONCE).map(call, items)
 
 
 def seen_now(table: HudiTable) -> tuple[Timeline, str]:
-    """Return a table's timeline, and what was seen with it, as text for `unchanged`."""
+    """Return a table's timeline, and the look at it as text for `unchanged`."""
     timeline, seen = looks.look(table._opened.context())
     return timeline, seen.to_json()
 
 
 def unchanged(location: str, storage_options: Mapping[str, str], seen: str) -> str | None:
-    """Return what is seen now of a table of which nothing has changed; None if something may have changed, or if the text shows no look.
+    """Return the new look at an unchanged table; None if the table may have changed, or if the text is not a look.
 
     Raises `StorageError` and `ConfigError`.
     """

@@ -1,5 +1,7 @@
-"""Compares an existing table with the settings of its asset or task. With a difference, rows would get another key, or another version of a row would
-win."""
+"""Compare an existing table with the settings of its asset or task.
+
+If they differed, rows would get another key, or another version of a row would win.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,9 @@ _PLAIN_GENERATORS = ("SIMPLE", "COMPLEX", "CUSTOM", "NON_PARTITION")
 
 
 def refuse_mismatch(table: HudiTable, settings: TableSettings, owner: str = "asset") -> None:
-    """Raise `TableMismatchError` if the table has another record key, partition columns, ordering, type or key generator than its settings say.
+    """Raise `TableMismatchError` if the table's record key, partition columns, ordering, type or key generator differ from the settings.
 
-    ``owner``: the word for what has the settings.
+    ``owner``: the word for the owner of the settings.
     """
     if lines := told_differences(table, settings, owner):
         raise TableMismatchError(
@@ -39,7 +41,7 @@ def told_differences(table: HudiTable, settings: TableSettings, owner: str = "as
 
 
 def differences(table: HudiTable, settings: TableSettings) -> Iterator[tuple[str, str, str]]:
-    """Return the differences: the name of the setting, its value in the settings, its value in the table."""
+    """Yield the differences: the name of the setting, its value in the settings, its value in the table."""
     config = table.config
     compared = (
         ("record key", ", ".join(settings.record_key), ", ".join(config.record_key_fields)),
@@ -52,6 +54,8 @@ def differences(table: HudiTable, settings: TableSettings) -> Iterator[tuple[str
 
 
 def _key_generator(config: TableConfig) -> str:
-    """`_BY_VALUE` if a row's folder is the plain value of its partition columns, as the partitions of an asset or a task need; else the generator."""
+    """Return `_BY_VALUE` if a row's folder is the plain value of its partition columns, as partitions of an asset or a task need; otherwise the
+    generator.
+    """
     plain = config.keygenerator_type.value in _PLAIN_GENERATORS and set(config.partition_types) <= {"SIMPLE"}
     return _BY_VALUE if plain else f"{config.keygenerator_type.value} ({', '.join(config.partition_types)})"

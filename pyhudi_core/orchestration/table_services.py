@@ -1,6 +1,6 @@
 """The table services of a table and what each would do now, for the runs, sensors, checks and metadata of an orchestrator.
 
-The list comes from ``table.services``. This module contains no names of services, so it also lists a service that is new in the core.
+The list comes from ``table.services``. This module has no names of services, so a new service of the core appears automatically.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class ServiceState:
     Attributes:
         name: its name; ``table.services[name].run()`` runs it.
         summary: what the service does, in one line.
-        due: whether it has something to do and its trigger says that it is time. What would be refused because of an option or of damage is due,
-            too: its run fails, and shows what to do.
-        plan: what it would do now, as a sentence.
+        due: whether it has something to do and its trigger is reached. A service that would be refused because of an option or damage is due, too:
+            its run fails, and shows what to do.
+        plan: its current plan, as a sentence.
         why_not: why it has nothing to do, or why it does not do more.
         figures: numbers of the plan: counts, bytes, seconds.
         waiting: requested times of the plans on the timeline that no process executes, whoever made them.
-        under_way: requested times of the plans that somebody executes.
-        reason: why it does not run now, such as ``3 of 5 delta commits``; for a service that is due, what it leaves out.
+        under_way: requested times of the plans that a process executes.
+        reason: why it does not run now, such as ``3 of 5 delta commits``; for a service that is due, what it omits.
     """
 
     name: str
@@ -47,7 +47,10 @@ class ServiceState:
 
     @property
     def progress(self) -> float:
-        """How near the trigger is, from 0 to 1: 0.6 for ``3 of 5 delta commits``; 1 if the service is due, 0 if its trigger does not count."""
+        """The progress towards the trigger, from 0 to 1: 0.6 for ``3 of 5 delta commits``; 1 if the service is due.
+
+        It is 0 if the trigger does not count.
+        """
         if self.due:
             return 1.0
         found = [int(done) / int(most) for done, most in _COUNTED.findall(self.reason) if int(most)]
@@ -65,7 +68,7 @@ def state_of(name: str, service: TableService[Any]) -> ServiceState:
     reason = str(getattr(plan, "trigger", "")) if plan else plan.why_not
     if under_way:
         reason = f"another process executes {', '.join(under_way)}; {reason}"
-    # Without a trigger it is due as soon as there is something to do.
+    # Without a trigger the service is due as soon as there is something to do.
     due = (bool(plan) or would_fail(plan)) and bool(getattr(plan, "due", True))
     return ServiceState(
         name,
@@ -81,6 +84,9 @@ def state_of(name: str, service: TableService[Any]) -> ServiceState:
 
 
 def would_fail(plan: ServicePlan) -> bool:
-    """Say whether a run of the service would be refused, and an option or a repair helps. Such a run is started: it fails, and says what to do."""
+    """Say whether a run of the service would be refused, and an option or a repair helps.
+
+    Such a run is started nevertheless: it fails, and says what to do.
+    """
     refused = getattr(plan, "refused", None)
     return refused is not None and bool(refused.mendable)

@@ -1,9 +1,9 @@
-"""The cursor of the timeline sensor: which instants of each table have been reported.
+"""The cursor of the timeline sensor: the instants of each table that have been reported.
 
-Completion times are made by the writers' clocks. Under the lock of one lake they rise in the order in which commits become visible; a foreign writer
-whose clock is behind can make a commit visible with an older time. Therefore a position is a watermark (the newest reported completion time), the
-instants that were reported within an hour before it, and the instants that were pending: a compaction that took three hours is reported, whatever
-its times are.
+Completion times come from the writers' clocks. Under the lock of one lake they ascend in the order in which commits become visible; but a foreign
+writer with a slow clock can publish a commit with an older time. Therefore a position has three parts: a watermark (the newest reported completion
+time), the instants that were reported within an hour before it, and the instants that were pending. So a compaction that took three hours is
+reported, whatever its times are.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
     from pyhudi_core.model.instant import Instant
 
 _WINDOW = timedelta(hours=1)
-"""How far a writer's clock may be behind those of the others."""
+"""How far a writer's clock may be behind the clocks of other writers."""
 _VERSION = 2
 
 
 @dataclass(slots=True)
 class TablePosition:
-    """What has been reported of one table.
+    """The reported part of one table's timeline.
 
     Attributes:
-        watermark: the newest completion time that was reported; empty if none was.
+        watermark: the newest completion time that was reported; empty if nothing was reported.
         seen: the reported instants (`named`) that completed within an hour before the watermark, with their completion times.
         pending: instants (`named`) that were not completed, or whose report waits for the end of their run.
         looked: when the table was last read, in seconds since 1970.
         failing: whether the table could not be read then.
-        look: what was seen then (`TableLook.to_json`), if nothing that was seen waits for a later report; else empty.
+        look: the look at that time (`TableLook.to_json`); empty if a part of it waits for a later report.
     """
 
     watermark: str = ""
@@ -45,7 +45,7 @@ class TablePosition:
     look: str = ""
 
     def unreported(self, instants: Iterable[Instant]) -> list[Instant]:
-        """Return the completed instants that are to be reported, in the order of their completion."""
+        """Return the completed instants to report, in the order of their completion."""
         floor, pending = before(self.watermark), set(self.pending)
         found = [
             instant
@@ -64,19 +64,19 @@ class TablePosition:
         self.seen = {time: completion for time, completion in self.seen.items() if completion > floor}
 
     def waits_for(self, instants: Iterable[Instant]) -> None:
-        """Remember what is to be reported later, whatever its times are."""
+        """Remember the instants to report later, whatever their times are."""
         self.pending = sorted({named(instant) for instant in instants})
 
 
 @dataclass(slots=True)
 class TimelineCursor:
-    """The positions by table. ``known`` is false if there was no cursor, or none that can be read."""
+    """The positions by table. ``known`` is false if there was no readable cursor."""
 
     positions: dict[str, TablePosition] = field(default_factory=dict)
 
     @classmethod
     def read(cls, text: str | None) -> TimelineCursor:
-        """From the sensor's cursor. Tables without a position begin at their newest event."""
+        """Parse the sensor's cursor. Tables without a position begin at their newest event."""
         try:
             found = json.loads(text or "{}")
             if found.get("v") != _VERSION:
@@ -92,7 +92,7 @@ class TimelineCursor:
 
 
 def named(instant: Instant) -> str:
-    """Return what all states of one instant share, as text. A savepoint has the requested time of its commit, so the time alone would not do."""
+    """Return a text that all states of one instant share. It includes the action, because a savepoint has the requested time of its commit."""
     time, action = instant.group
     return f"{time} {action}"
 

@@ -14,7 +14,7 @@ from pyhudi_core.timeline.active import Timeline
 
 
 class CommitLike(Protocol):
-    """What a write returned (`pyhudi.Commit`)."""
+    """The result of a write (`pyhudi.Commit`)."""
 
     @property
     def instant(self) -> str: ...
@@ -23,7 +23,7 @@ class CommitLike(Protocol):
 
 
 class Commits(Protocol):
-    """What the commits of a table are searched in (`pyhudi.HudiTable`)."""
+    """An object with the commits of a table (`pyhudi.HudiTable`)."""
 
     def commits_with(self, key: str, after: str = "") -> Iterator[tuple[Instant, CommitMetadata]]: ...
 
@@ -32,17 +32,17 @@ TimePoint = str | date | datetime | Instant | SnapshotToken | CommitLike
 
 
 def token_of(point: TimePoint | None) -> SnapshotToken | None:
-    """Return the snapshot token that a point is, or that its text shows; None for any other point."""
+    """Return a point that is a snapshot token, or the text of one; None for any other point."""
     if isinstance(point, str):
         return SnapshotToken.of(point)
     return point if isinstance(point, SnapshotToken) else None
 
 
 def as_text(point: TimePoint, *, utc: bool, name: str, digits: bool = True) -> str:
-    """Convert a time string, a date, a datetime, an instant or a commit to the timeline's digits. ``digits``: whether a hint may name digits.
+    """Convert a time string, a date, a datetime, an instant or a commit to the timeline's digits. ``digits``: whether a hint may suggest digits.
 
-    A text of 14 or 17 digits, or of zeros (before everything), stays unchanged. Raises `InvalidOptionError` for a text that is no time, and
-    for a date or a date and time without a zone, which does not identify a moment.
+    A text of 14 or 17 digits, or of zeros (before everything), stays unchanged. Raises `InvalidOptionError` for a text that is not a time, and for a
+    date or a date and time without a zone, which does not identify a moment.
     """
     token = token_of(point)
     if token is not None:
@@ -80,7 +80,7 @@ def _no_time(point: object, name: str) -> InvalidOptionError:
 
 
 def _no_zone(point: datetime, name: str, *, utc: bool, digits: bool) -> InvalidOptionError:
-    """Return the error for a date and time without a zone: it means another moment in every zone."""
+    """Return the error for a date and time without a zone, which is a different moment in every zone."""
     own = f"{point:%Y%m%d%H%M%S}{point.microsecond // 1000:03d}"
     zone = "UTC" if utc else "the local time of the table's writers"
     other = f"; or give the timeline's own digits, which are in {zone}: {own!r}" if digits else ""
@@ -94,9 +94,9 @@ _DIGITS_OF_A_DATE = 8
 
 
 def _is_on_timelines(text: str) -> bool:
-    """Say whether digits are those of a timeline: up to the second or the millisecond, or only zeros.
+    """Say whether digits have the form of a timeline: up to the second or the millisecond, or only zeros.
 
-    Others, such as a year or the seconds since 1970, would compare as a time before every commit, and a read would silently be empty.
+    Other digits, such as a year or the seconds since 1970, would be less than every commit time, and the read would silently be empty.
     """
     return is_time(text) and (len(text) in (14, 17) or not text.strip("0"))
 
@@ -106,12 +106,12 @@ Archived = Callable[[str], Instant | None]
 
 
 def archived_of(table: Commits) -> Archived:
-    """Return the search through the public face of a table; it reads the commits that completed after the instant."""
+    """Return a search that uses only the public methods of a table. It reads the commits that completed after the instant."""
     return lambda time: next((i for i, _ in table.commits_with("", time) if i.requested_time == time), None)
 
 
 def completion_bound(point: TimePoint, timeline: Timeline, archived: Archived, *, utc: bool) -> str:
-    """Return the completion time of ``as_of``: for a time, what had completed by then; for an instant, up to and including it."""
+    """Return the completion time of ``as_of``. A time includes the commits that had completed by then; an instant includes itself."""
     if isinstance(point, Instant):
         return _completed(point, timeline, archived)
     text = as_text(point, utc=utc, name="as_of")
@@ -123,10 +123,10 @@ def completion_bound(point: TimePoint, timeline: Timeline, archived: Archived, *
 
 
 def interval_bound(point: TimePoint, timeline: Timeline, archived: Archived, *, utc: bool, name: str) -> str:
-    """Return the completion time of an end of an interval (``after``, ``until``), which are compared with completion times.
+    """Return the completion time for an end of an interval (``after``, ``until``).
 
-    The digits of a commit's instant, as histories show them, mean its completion time: as a time they lie before it, and the commit would be read
-    again, or be missed as the last one. Digits that are older than every active commit are looked for among the archived ones.
+    The digits of a commit's instant mean its completion time. Read as a time, they would be before the completion time, and the commit would be read
+    again, or be missed as the last one. Digits that are older than every active commit are searched among the archived commits.
     """
     text = as_text(point, utc=utc, name=name)
     if not isinstance(point, str) or any(instant.completion_time == text for instant in timeline):
@@ -141,9 +141,10 @@ def interval_bound(point: TimePoint, timeline: Timeline, archived: Archived, *, 
 
 
 def settled_bound(upper: str | None, timeline: Timeline) -> str | None:
-    """Return the end of a read of changes, from which a reader can continue: ``upper``; without it, before a write that may still appear in the past.
+    """Return the end of a read of changes, from which a reader can continue. It is ``upper``, or without it the last time before a write that may
+    still appear in the past.
 
-    Raises `InvalidOptionError` for an end that is behind such a write: a reader that continued from there would never see its rows.
+    Raises `InvalidOptionError` for an end after such a write: a reader that continued from there would never see the rows of the write.
     """
     unsettled = timeline.unsettled
     if unsettled is None or (upper is not None and upper < unsettled):
@@ -159,7 +160,7 @@ def settled_bound(upper: str | None, timeline: Timeline) -> str | None:
 
 
 def _refuse_undone(point: TimePoint, timeline: Timeline, archived: Archived) -> None:
-    """Raise `SnapshotExpiredError` for a commit that was undone: what is as of its time is the state without it."""
+    """Raise `SnapshotExpiredError` for a commit that was undone. The state at its time does not contain the commit."""
     instant = getattr(point, "instant", None)
     if (
         not isinstance(instant, str)

@@ -36,7 +36,10 @@ def changes(
     columns: Columns = None,
     where: object = None,
 ) -> ChangeFeed:
-    """Return every change of a row by commits completed in (after, until]. Raises `SnapshotExpiredError` if some were archived or cleaned."""
+    """Return every change of a row by commits that completed in (after, until].
+
+    Raises `SnapshotExpiredError` if some of them were archived or cleaned.
+    """
     timeline = lost_completions.load(context)
     archived = search_archived(context, timeline)
     upper = None if until is None else interval_bound(until, timeline, archived, utc=context.utc, name="until")
@@ -74,7 +77,10 @@ def changes(
 
 
 def changes_rows(commit: CommitMetadata) -> bool:
-    """Say whether readers of changes see this commit. A removal of duplicates would look as if the keys were deleted, but they stay."""
+    """Say whether readers of changes see this commit.
+
+    They skip a removal of duplicates: it would look as if the keys were deleted, but the keys stay.
+    """
     return commit.operation not in SERVICE_OPERATIONS and commit.extra.get(REPAIR_KEY) != DUPLICATES_REPAIR
 
 
@@ -87,9 +93,9 @@ def changes_of(
     *,
     by_logs: bool = True,
 ) -> Iterable[GroupChange]:
-    """Return the file groups that a commit changed, of those that are wanted, as of just before it and with it.
+    """Return the wanted file groups that a commit changed, each just before the commit and with it.
 
-    ``by_logs``: change logs with both images stand for files that were cleaned.
+    ``by_logs``: change logs with both images may replace cleaned files.
     """
     completed = instant.completion_time or instant.requested_time
     both_images = by_logs and context.config.cdc_enabled and context.config.cdc_mode is CdcMode.DATA_BEFORE_AFTER
@@ -98,10 +104,10 @@ def changes_of(
     for stat in commit.stats:
         logs[stat.partition, stat.file_id] = logs.get((stat.partition, stat.file_id), ()) + tuple(stat.change_logs)
     replaced = {(partition, file_id) for partition, ids in commit.replaced.items() for file_id in ids}
-    if replaced:  # nothing of such a commit names the files that it replaced
+    if replaced:  # such a commit does not name the files that it replaced
         with naming_clean(context.folder):
             refuse_cleaned(replace(last, bound=time_before(completed), view=before), context.table, only=replaced)
-    # What is replaced first: its rows are deletes, and may come again as inserts in other file groups.
+    # Replaced groups come first: their rows are deletes, and the same keys may follow as inserts in other file groups.
     for partition, file_id in sorted(
         filter(wanted, logs.keys() | replaced), key=lambda group: (group not in replaced, group)
     ):
@@ -119,7 +125,7 @@ def changes_of(
 
 
 def view_at(context: TableContext, last: Snapshot, bound: str) -> FileGroupView:
-    """Return the file groups at another bound, from files that are listed already."""
+    """Return the file groups at another bound, from the files of an earlier listing."""
     history = context.folder.history
     raised = context.config.was_raised
     visibility = Visibility.of(

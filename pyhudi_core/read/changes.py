@@ -1,12 +1,12 @@
-"""Change data capture: what every commit did to every row, with the row before and after.
+"""Change data capture: the change of every row by every commit, with the row before and after.
 
-Specification, "CDC Query". A change is the difference between two states of a file group, the one before a commit became visible and the one with it:
-so it is correct for each of the three supplemental logging modes, for copy-on-write and merge-on-read tables, and never contains a value that lost
-the merge. If a commit has change logs with both images (``DATA_BEFORE_AFTER``), they are read instead of the two states.
+Specification, "CDC Query". A change is the difference between two states of a file group: before a commit became visible, and with the commit. So
+changes are correct for each of the three supplemental logging modes, for copy-on-write and merge-on-read tables, and never contain a value that lost
+the merge. If a commit has change logs with both images (``DATA_BEFORE_AFTER``), these are read instead of the two states.
 
-Changes are returned in the order of the completion of their commits. An overwrite has the deletes of what it replaced first, and then an insert for
-every row that it wrote, also for one that is as before. Else there is no order within a commit: a key that moved to another partition has an insert
-and a delete, so who applies a commit's changes applies its deletes first. Table services change no rows, so they have no changes.
+Changes are returned in the order of the completion of their commits. An overwrite first has the deletes of replaced rows, and then an insert for
+every written row, even an unchanged one. Otherwise there is no order within a commit. A key that moved to another partition has an insert and a
+delete, so apply the deletes of a commit first. Table services change no rows, so they have no changes.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ from pyhudi_core.storage.base import Storage
 
 INSERT, UPDATE, DELETE = "i", "u", "d"
 _PLACE = "_hoodie_place"
-"""A column's name that no table has: Hudi keeps the prefix to itself."""
+"""A column name that no table has: Hudi reserves the prefix."""
 
 
 @dataclass(frozen=True, slots=True)
 @printable
 class GroupChange:
-    """What one commit did to one file group: its slice before and after, or the change logs that tell it.
+    """The change of one file group by one commit: its slice before and after, or the change logs.
 
-    ``is_whole``: the files of both slices are there.
+    ``is_whole``: whether the files of both slices exist.
     """
 
     instant: str
@@ -63,12 +63,12 @@ class GroupChange:
 
     @property
     def size(self) -> int:
-        """Bytes of the files of both slices."""
+        """The size of the files of both slices in bytes."""
         return sum(piece.size for piece in (self.before, self.after) if piece is not None)
 
 
 class _OneImageError(Exception):
-    """A change log was written in a mode that does not keep both images."""
+    """A change log was written in a mode that does not store both images."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class ChangeReader:
     Attributes:
         columns: columns of ``before`` and ``after``.
         schema: the table's columns.
-        predicate: keeps changes whose row before or after matches; None for all.
+        predicate: selects changes whose row before or after matches; None for all.
         merging: how slices with logs are merged.
         keys: only changes of rows with these record keys, without change logs; None for all.
     """
@@ -96,12 +96,12 @@ class ChangeReader:
         return pa.schema([("op", pa.string()), ("ts_ms", pa.string()), ("before", row), ("after", row)])
 
     def read(self, storage: Storage, change: GroupChange) -> Iterator[pa.RecordBatch]:
-        """Yield the changes of one group, as batches of the result's columns, in no order among them."""
+        """Yield the changes of one group, as unordered batches of the result's columns."""
         with at_table(storage.location):
             yield from (batch for batch in self._changes_of(storage, change) if batch is not None and batch.num_rows)
 
     def _changes_of(self, storage: Storage, change: GroupChange) -> Iterator[pa.RecordBatch | None]:
-        """Return the changes from the change logs; without usable change logs, from the two slices."""
+        """Return the changes from the change logs, or, without usable change logs, from the two slices."""
         if change.logs:
             try:
                 return iter([self._logged(storage, path, change.instant) for path in change.logs])
@@ -116,7 +116,7 @@ class ChangeReader:
         return (self._compared(change, pairs) for pairs in paired(*states))
 
     def _compared(self, change: GroupChange, pairs: Pairs) -> pa.RecordBatch:
-        """Return what became of these rows: rows without a partner, and pairs of which the commit wrote the new one."""
+        """Return the changes of these rows: of rows without a partner, and of pairs whose new row the commit wrote."""
         at_old, at_new = pairs.at_old, pairs.at_new
         changed = (at_old < 0) | (at_new < 0)
         if not changed.all():
@@ -130,7 +130,7 @@ class ChangeReader:
         return self._batch(pa.array(ops, pa.string()), change.instant, old, new, at_new, at_old)
 
     def _otherwise(self, pairs: Pairs, which: np.ndarray) -> np.ndarray:
-        """Say which of these pairs differ although the current row was not written by this commit.
+        """Say which of these pairs differ although this commit did not write the current row.
 
         A late partial update can provide a column that a newer one omits. If a late delete replaces a log entry, the base row can become visible
         again.
@@ -190,7 +190,7 @@ class ChangeReader:
     def _batch(
         self, ops: pa.Array, instant: str, old: pa.Table, new: pa.Table, has: np.ndarray, had: np.ndarray
     ) -> pa.RecordBatch:
-        """Combine the columns; ``had`` and ``has`` are negative if there is no row before or after."""
+        """Combine the columns. ``had`` and ``has`` are negative if there is no row before or after."""
         keep = self._matching(old, had) | self._matching(new, has)
         columns = [
             ops.cast(pa.string()), pa.repeat(pa.scalar(instant), len(ops)),
@@ -226,11 +226,11 @@ class ChangeFeed(Conversions):
 
     @property
     def schema(self) -> pa.Schema:
-        """op (i, u or d), ts_ms (the commit's requested time), before and after (rows; null if there is none)."""
+        """The columns op (i, u or d), ts_ms (the commit's requested time), before and after (rows; null if there is no row)."""
         return self.reader.result_schema
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Return the changes in the order of their commits; memory is bounded as `pairing` says: row groups of one file group, and its logs."""
+        """Yield the changes in the order of their commits. Memory is bounded by row groups of one file group and its logs (`pairing`)."""
         read = (batch for change in self.groups for batch in self.reader.read(self.storage, change))
         return first_rows(read, self.most)
 
@@ -242,21 +242,21 @@ class ChangeFeed(Conversions):
         return pa.Table.from_batches([batch for batches in read for batch in batches], self.schema)
 
     def to_spark(self, spark: Any) -> Any:
-        """Return the changes as a DataFrame of this Spark session, read by its executors when it is used."""
+        """Return the changes as a DataFrame of this Spark session. The session's executors read them when the DataFrame is used."""
         with at_table(self.storage.location):
             frame = frame_of(Reading(self.schema, (TaskGroup(self.tasks()),)), spark, self.storage.location)
             refuse_other_zone(self.reader.predicate, self.reader.schema, spark)
             return frame if self.most is None else frame.limit(self.most)
 
     def narrowed(self, columns: Sequence[str] | None, condition: pc.Expression | None) -> ChangeFeed:
-        """Return this feed: which rows changed is only known when all columns are read."""
+        """Return this feed unchanged: only all columns together show which rows changed."""
         return self
 
     def _limited(self, most: int) -> ChangeFeed:
         return replace(self, most=most)
 
     def tasks(self, most_bytes: int = 0) -> list[Task]:
-        """Tasks in the order of the commits: one for each changed file group, or for consecutive ones of at most ``most_bytes`` bytes.
+        """Return tasks in the order of the commits: one for each changed file group, or for consecutive groups of at most ``most_bytes`` bytes.
 
         A feed with a `limit` is one task.
         """

@@ -1,4 +1,4 @@
-"""What a read of rows can be turned into: one base for scans of rows and for changes."""
+"""Conversions of rows that are read: one base class for scans of rows and for changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyhudi_core.naming import NamesInstead
 
 
 class Conversions(NamesInstead, ABC):
-    """Rows that are read when they are asked for. ``most`` is the number of rows of `limit`, None for all."""
+    """Rows that are read on request. ``most`` is the number of rows of `limit`, None for all."""
 
     __slots__ = ()
     _INSTEAD: ClassVar[Mapping[str, str]] = {
@@ -61,19 +61,19 @@ class Conversions(NamesInstead, ABC):
 
     @abstractmethod
     def narrowed(self, columns: Sequence[str] | None, condition: pc.Expression | None) -> Self:
-        """Return a read that has at least these columns, and at least the rows that meet the condition."""
+        """Return a read with at least these columns, and at least the rows that meet the condition."""
 
     @abstractmethod
     def _limited(self, most: int) -> Self: ...
 
     def limit(self, rows: int) -> Self:
-        """Return the same read, limited to so many rows. Which rows these are is not defined, but stays the same for one read."""
+        """Return the same read, limited to this number of rows. The choice of rows is not defined, but stays the same for one read."""
         if not isinstance(rows, int) or rows < 0:
             raise InvalidOptionError(f"limit({rows!r}) is not a number of rows", hint="Give 0 or more.")
         return self._limited(rows if self.most is None else min(rows, self.most))
 
     def head(self, rows: int = 5) -> pa.Table:
-        """Read the first rows, and no more files than they need. Which rows are first is not defined, but stays the same for one read."""
+        """Read the first rows, and only the required files. The choice of rows is not defined, but stays the same for one read."""
         return self.limit(rows).to_arrow()
 
     def count(self) -> int:
@@ -81,17 +81,17 @@ class Conversions(NamesInstead, ABC):
         return sum(batch.num_rows for batch in self.to_batches())
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """Return the rows as a stream, read while it is consumed; memory as for `to_batches`."""
+        """Return the rows as a stream, which reads while it is consumed. Memory is bounded as for `to_batches`."""
         return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The rows for every library that takes Arrow's C stream interface: pyarrow, polars, pandas, DuckDB and others."""
+        """Return the rows for libraries that accept Arrow's C stream interface: pyarrow, polars, pandas, DuckDB and others."""
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def to_pandas(self) -> Any:
-        """Read all rows into a pandas DataFrame, of whichever release of pandas is installed. Raises `MissingExtraError` if none is."""
+        """Read all rows into a pandas DataFrame, with the installed release of pandas. Raises `MissingExtraError` if there is none."""
         with needing("pandas", "to_pandas()"):
-            import pandas  # noqa: F401, PLC0415  (asked for before the rows are read)
+            import pandas  # noqa: F401, PLC0415  (checked before the rows are read)
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> Any:

@@ -1,10 +1,11 @@
-"""A scan as a ``pyarrow.dataset.Dataset``, the interface by which DuckDB pushes columns and conditions down. Polars has its own (`polars_source`).
+"""A scan as a ``pyarrow.dataset.Dataset``, the interface by which DuckDB pushes columns and conditions down. Polars has another interface
+(`polars_source`).
 
-It calls ``scanner(columns=..., filter=...)`` with a pyarrow expression. The condition prunes partitions and files as ``where`` does, and decides on
-each row; it is added to the scan's own.
+DuckDB calls ``scanner(columns=..., filter=...)`` with a pyarrow expression. The expression is added to the scan's own condition: it prunes partitions
+and files as ``where`` does, and filters rows.
 
-pyarrow's own code also reads datasets below Python, for example the right side of another dataset's join. A class in Python cannot answer there. So
-below Python this is a union of one file that cannot be read: whoever reads it gets an error that says what to do.
+The C++ code of pyarrow also reads datasets directly, for example the right side of another dataset's join. A Python class cannot serve such reads. So
+for C++ this dataset is a union of one unreadable file: reading it raises an error that says what to do.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ import pyarrow.dataset as ds
 from pyhudi_core.errors import ConfigError
 
 _READ_FIRST = "Read it first, with to_table(), or with scanner() for a stream."
-_SIZE = 1 << 20  # so large that pyarrow reads, and gets the error
+_SIZE = 1 << 20  # so large that pyarrow tries to read it, and gets the error
 
 
 class DatasetRows(Protocol):
-    """What a dataset asks of its scan (`pyhudi.Scan`)."""
+    """The methods that a dataset needs of its scan (`pyhudi.Scan`)."""
 
     @property
     def schema(self) -> pa.Schema: ...
@@ -35,9 +36,9 @@ class DatasetRows(Protocol):
 
 
 class ScanDataset(ds.UnionDataset):  # type: ignore[misc]
-    """A dataset of the rows of one scan; reading it twice gives the same rows.
+    """A dataset of the rows of one scan. Reading it twice gives the same rows.
 
-    A scan has no fragments and no children: asking for them raises `ConfigError`, and so does pyarrow if it takes the dataset into another one.
+    A scan has no fragments and no children: requesting them raises `ConfigError`, and so does including this dataset in another one.
     """
 
     def __init__(self, scan: DatasetRows) -> None:
@@ -56,11 +57,11 @@ class ScanDataset(ds.UnionDataset):  # type: ignore[misc]
 
     @property
     def partition_expression(self) -> pc.Expression:
-        """What is true of all rows: nothing is promised."""
+        """An expression that is true for all rows: this dataset promises nothing."""
         return pc.scalar(True)
 
     def narrowed(self, columns: Sequence[str] | None = None, condition: pc.Expression | None = None) -> DatasetRows:
-        """Return the scan with fewer columns, and with a condition beside its own."""
+        """Return the scan with fewer columns, and with an additional condition."""
         return self._scan.narrowed(columns, condition)
 
     def scanner(
@@ -69,12 +70,12 @@ class ScanDataset(ds.UnionDataset):  # type: ignore[misc]
         filter: pc.Expression | None = None,  # noqa: A002  (the name of the interface)
         **_: Any,
     ) -> ds.Scanner:
-        """Return a scanner of some columns, or of expressions by name, and of the rows that a pyarrow expression keeps."""
+        """Return a scanner of some columns, or of expressions by name, for the rows that match a pyarrow expression."""
         if isinstance(columns, Mapping):
             whole = self.narrowed(condition=filter)
             return ds.Scanner.from_batches(whole.to_reader(), columns=dict(columns))
         if columns is not None and not len(columns):
-            # Only the number of rows is wanted: batches without columns, as pyarrow's own datasets give them.
+            # Only the number of rows is needed: batches without columns, as in pyarrow's own datasets.
             return ds.Scanner.from_batches(self.narrowed(condition=filter).to_reader(), columns=[])
         return ds.Scanner.from_batches(self.narrowed(columns, filter).to_reader())
 
@@ -91,15 +92,15 @@ class ScanDataset(ds.UnionDataset):  # type: ignore[misc]
         return self.narrowed(columns, filter).head(num_rows)
 
     def count_rows(self, filter: Any = None, **_: Any) -> int:  # noqa: A002
-        """Return the number of rows, as `Scan.count` finds it."""
+        """Return the number of rows, as `Scan.count` does."""
         return self.narrowed(condition=filter).count()
 
     def filter(self, expression: pc.Expression) -> ScanDataset:
-        """Return the dataset of the rows that a pyarrow expression keeps."""
+        """Return the dataset of the rows that match a pyarrow expression."""
         return ScanDataset(self.narrowed(condition=expression))
 
     def take(self, indices: Any, columns: Any = None, filter: Any = None, **_: Any) -> pa.Table:  # noqa: A002
-        """Read `scanner`, and keep the rows with these numbers, from 0."""
+        """Read `scanner`, and return the rows with these numbers, from 0."""
         return self.to_table(columns, filter).take(indices)
 
     def sort_by(self, sorting: Any, **options: Any) -> ds.InMemoryDataset:
@@ -115,7 +116,7 @@ class ScanDataset(ds.UnionDataset):  # type: ignore[misc]
         return ds.InMemoryDataset(self.to_table().join_asof(_read(right_dataset), *arguments, **options))
 
     def get_fragments(self, filter: Any = None) -> NoReturn:  # noqa: A002
-        """Refused with `ConfigError`: rows are merged from several files."""
+        """Raise `ConfigError`: rows are merged from several files."""
         raise ConfigError(
             "The dataset of a scan has no fragments, as its rows are merged from base files and logs",
             hint="Scan.tasks() gives the parts of a scan that other processes can read.",
@@ -123,11 +124,11 @@ class ScanDataset(ds.UnionDataset):  # type: ignore[misc]
 
     @property
     def children(self) -> NoReturn:
-        """Refused with `ConfigError`: a scan is one dataset."""
+        """Raise `ConfigError`: a scan is one dataset."""
         raise ConfigError("The dataset of a scan has no children", hint=_READ_FIRST)
 
     def replace_schema(self, schema: pa.Schema) -> NoReturn:
-        """Refused with `ConfigError`: the types are those of the table."""
+        """Raise `ConfigError`: the types are those of the table."""
         raise ConfigError(
             "The dataset of a scan keeps the table's schema",
             hint="Call to_table(columns) with expressions by name that cast, or to_table().cast(schema).",
@@ -135,7 +136,7 @@ class ScanDataset(ds.UnionDataset):  # type: ignore[misc]
 
 
 class _Unreadable(RawIOBase):
-    """A file that refuses to be read, with what to do instead."""
+    """A file that raises an error when it is read. The error says what to do instead."""
 
     def readable(self) -> bool:
         return True
@@ -143,11 +144,8 @@ class _Unreadable(RawIOBase):
     def seekable(self) -> bool:
         return True
 
-    def seek(
-        self, *_: int
-    ) -> (
-        int
-    ):  # pyarrow asks for the size when it makes a fragment; an error here would hold the frames of the caller for ever
+    def seek(self, *_: int) -> int:
+        # pyarrow requests the size when it makes a fragment. An error here would keep the caller's frames in memory permanently.
         return 0
 
     def tell(self) -> int:

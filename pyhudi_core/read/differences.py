@@ -1,4 +1,4 @@
-"""In which rows two tables differ: by value, NaN being equal to NaN and null to null."""
+"""Find the rows in which two tables differ: by value, with NaN equal to NaN and null equal to null."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 def differing(old: pa.Table, new: pa.Table) -> Mask:
-    """For each pair of rows of two tables of one schema and length, whether a value differs."""
+    """Say, for each pair of rows of two tables with one schema and length, whether a value differs."""
     found = np.zeros(new.num_rows, bool)
     for before, after in zip(old.columns, new.columns, strict=True):
         if not before.equals(after):

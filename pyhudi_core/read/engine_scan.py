@@ -1,11 +1,11 @@
-"""Which files of a scan an engine may read by itself, and which this package reads in the engine's tasks.
+"""Divide the files of a scan: an engine reads some by itself, and this package reads the others in the engine's tasks.
 
 An engine's own Parquet scan reads files whose columns have the snapshot's names and types, if the engine opens the table's location. This package
 reads all other files: slices with logs, files from before a column was widened, files with rows of another partition, and files whose names an engine
 would take for patterns.
 
-An engine skips partitions by what it knows before it reads: names of folders (``day=2026-01-01``), if it reads them as this package does, and values
-that all rows of a group of tasks have.
+An engine skips partitions by two facts that it knows before it reads: names of folders (``day=2026-01-01``), if it parses them as this package does;
+and values that all rows of a group of tasks have.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ from pyhudi_core.storage.base import Storage
 
 _PATTERNS = frozenset("[]{}*?\\")
 Opened = Callable[[str, str, int], str | None]
-"""Returns how an engine calls a table's folder, given its location, and the path and size of one of its files; None if the
-engine does not open this file."""
+"""Returns the name of a table's folder for an engine, given the table's location, and the path and size of one of its files; None if the engine does
+not open this file.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +55,14 @@ class EngineScan:
     _known: dict[str, bool] = field(default_factory=dict, repr=False)
 
     def reading(self) -> Reading:
-        """Return what the engine has to read."""
+        """Return the two parts to read."""
         root, native = self._native()
         chosen = {piece.group for piece in native}
         others = [piece for piece in self.slices if piece.group not in chosen]
         return Reading(self.rows.result_schema, self._groups(others), self._files(root, native) if root else ())
 
     def _native(self) -> tuple[str | None, list[FileSlice]]:
-        """Return the slices for the engine's own scan, and how the engine calls the table's folder; None if it reads no slice."""
+        """Return the slices for the engine's own scan, and the engine's name of the table's folder; None if the engine reads no slice."""
         if _PATTERNS & set(self.storage.location) or self.rows.keys is not None:
             return None, []
         native = [piece for piece in self.slices if self._is_native(piece)]
@@ -73,7 +74,7 @@ class EngineScan:
         return root, native if root else []
 
     def _groups(self, pieces: Sequence[FileSlice]) -> list[TaskGroup]:
-        """Return the tasks, one group for each combination of values that folders show."""
+        """Return the tasks, one group for each combination of partition values in folder names."""
         by_partition: dict[str, list[FileSlice]] = {}
         for piece in pieces:
             by_partition.setdefault(piece.partition, []).append(piece)
@@ -86,7 +87,7 @@ class EngineScan:
         ]
 
     def _shows_folder(self, piece: FileSlice) -> bool:
-        """Say whether an engine that reads the values of partition columns from folders gives those that this package gives."""
+        """Say whether an engine that parses partition values from folder names gets the same values as this package."""
         config = self.merging.config
         fields = [name for name in config.partition_fields if name in self.rows.read_schema.names]
         if not fields or not config.hive_style_partitioning or config.prefix_width or not values_are_columns(config):
@@ -99,7 +100,7 @@ class EngineScan:
         texts = [None if values[name] is None else str(values[name]) for name in config.partition_fields]
         encoded = config.url_encode_partitioning
         made = partition_path(config.partition_fields, texts, hive_style=True, url_encode=encoded)
-        # An engine decodes %XX, whether the table encodes or not.
+        # An engine decodes %XX, even if the table does not encode.
         return made == piece.partition and (encoded or "%" not in made)
 
     def _is_native(self, piece: FileSlice) -> bool:
@@ -108,7 +109,7 @@ class EngineScan:
         return self._has_current_types(piece)
 
     def _may_hold_other_partitions(self) -> bool:
-        """Say whether partition columns that are read may differ from the folder: a record index keeps a row in its folder by default."""
+        """Say whether the partition columns of a row may differ from its folder: by default a record index keeps a row in its folder."""
         config = self.snapshot.config
         return RECORD_INDEX in config.metadata_partitions and not set(config.partition_fields).isdisjoint(
             self.rows.read_schema.names
@@ -122,7 +123,7 @@ class EngineScan:
         return all(group.get(name) == ColumnRange(value, value, 0) for group in known for name, value in values.items())
 
     def _has_current_types(self, piece: FileSlice) -> bool:
-        """Say whether a file has the snapshot's column names and types, by the schema of its commit, else by its footer."""
+        """Say whether a file has the snapshot's column names and types, by the schema of its commit, or by its footer."""
         time = piece.requested_time
         if self.merging.names_at(time) is not None:
             return False
@@ -153,7 +154,7 @@ class EngineScan:
         if rows.predicate is not None and text is None:
             keep = partial(_matching, rows.predicate.expression, rows.read_schema)
         if self.storage.location.startswith("/"):
-            for piece in pieces:  # the engine does not ask the storage, which refuses links that lead out of the table
+            for piece in pieces:  # the engine does not use this storage, which refuses links out of the table
                 self.storage.head(piece.path)
         parts: dict[bool, list[str]] = {}
         for piece in pieces:
@@ -166,10 +167,10 @@ class EngineScan:
 
 
 def _is_read_alike(kind: pa.DataType) -> bool:
-    """Say whether engines read the same value of the type from the text that this package writes."""
+    """Say whether engines parse the same value of this type from the text that this package writes."""
     return pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_date(kind)
 
 
 def _matching(expression: Any, schema: pa.Schema, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Filter a batch that the engine gave. It may give timestamps in its session's zone, and conditions are made for UTC."""
+    """Filter a batch of the engine. Its timestamps may be in the session's zone, but conditions are in UTC."""
     return matching(conform(batch, schema), expression)

@@ -1,7 +1,7 @@
-"""What the error of an expired read says about keeping more: the options that would have kept what is gone, by who removed it.
+"""The advice in the error of an expired read: the options that would have kept the missing files or commits.
 
-A clean removes files by its policy, and archival removes commits from the active timeline, of which changes are read. So the option that helps
-differs, and changes of a table that is cleaned need both.
+A clean removes files by its policy, and archival removes commits from the active timeline, from which changes are read. So different options help;
+reading changes of a table with cleans needs both.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _OF_ARCHIVAL = "hoodie.keep.min.commits and hoodie.keep.max.commits"
 
 
 def to_keep_files(policy: str = "") -> str:
-    """Return what keeps the files of older states, if cleans have this policy (empty: not known)."""
+    """Return the advice for keeping files of older states, if cleans have this policy (empty: unknown)."""
     return f"{_BEGIN}{_OF_POLICY.get(policy, _OF_ANY_POLICY)} of the table, or make a savepoint."
 
 
 def to_keep_changes(policy: str | None = "") -> str:
-    """Return what keeps the changes of older commits; ``policy`` is None if the table is not cleaned."""
+    """Return the advice for keeping changes of older commits; ``policy`` is None if the table is not cleaned."""
     files = (
         "" if policy is None else f", and because the table is cleaned also {_OF_POLICY.get(policy, _OF_ANY_POLICY)}"
     )
@@ -44,7 +44,9 @@ def how_to_keep_more(error: SnapshotExpiredError) -> str:
 
 @contextmanager
 def naming_clean(folder: TimelineFolder) -> Iterator[None]:
-    """Add the clean that deleted the missing file to a `SnapshotExpiredError` raised inside, if a clean did, and name the option of its policy."""
+    """Add the clean that deleted the missing file, and the option of its policy, to a `SnapshotExpiredError` raised inside, if a clean deleted the
+    file.
+    """
     try:
         yield
     except SnapshotExpiredError as error:

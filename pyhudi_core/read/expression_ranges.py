@@ -1,8 +1,8 @@
 """Ranges from expression indexes: of ``lower(city)``, ``year(at)``, ``from_unixtime(ts, 'yyyy-MM-dd')`` and similar calls, by file.
 
-Specification, "Expression Index". A Spark session computed the values in its own time zone, which is not recorded. Conditions are in UTC
-here: in another zone their calls have other arguments, which no index has. So the ranges of functions that depend on the zone are widened by a day,
-which is correct for every zone, unless the option ``pyhudi.expression.index.timezone`` says that the writers' sessions are in UTC.
+Specification, "Expression Index". A Spark session computed the values in its own time zone, which is not recorded. Conditions are in UTC here; the
+same call in another zone would have another value. So the ranges of functions that depend on the zone are widened by a day, which is correct for
+every zone, unless the option ``pyhudi.expression.index.timezone`` says that the writers' sessions are in UTC.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from pyhudi_core.predicates.arrow import type_of
 from pyhudi_core.predicates.tree import ColumnName, FunctionCall, Literal, text_of
 
 _DAY = dt.timedelta(days=1)
-# The longest time that one text covers, by the number of its parts.
+# The longest time that one text describes, by the number of its parts.
 _LASTS = tuple(dt.timedelta(days=n) for n in (366, 31, 1, 1, 1, 1))
-# Values at least a day away from where the part of a date starts again.
+# Values at least a day away from the restart of this part of a date.
 _WITHIN = {"month": (2, 11), "day": (2, 27)}
 
 
@@ -45,7 +45,7 @@ class IndexedCall:
     shift: tuple[str, str] | None
 
     def known(self, stats: ColumnStats) -> ColumnStats | None:
-        """Return the statistics as they hold in UTC; None if nothing holds."""
+        """Return the statistics that are valid in UTC; None if there are none."""
         if self.shift is None or stats.min is None or stats.max is None:
             return stats
         function, form = self.shift
@@ -68,7 +68,7 @@ def indexed_calls(
     *,
     utc: bool,
 ) -> Iterator[IndexedCall]:
-    """Return the indexes that help a condition with these calls and columns."""
+    """Return the indexes that can be used for a condition with these calls and columns."""
     for item in definitions:
         if not item.is_expression or item.kind != "column_stats" or item.column not in schema.names:
             continue

@@ -23,7 +23,7 @@ from pyhudi_core.snapshot.snapshot import Snapshot
 @dataclass(frozen=True, slots=True)
 @printable
 class PlanStep:
-    """One step of planning: how many of its items it kept."""
+    """One step of planning, and how many items it kept."""
 
     name: str
     kept: int
@@ -63,7 +63,7 @@ def choose_slices(
     if snapshot.metadata is None:
         return snapshot.view.all_slices(kept), steps
     use = partial(_by_indexes, snapshot, predicate, keys, kept, list(steps), utc=utc)
-    # An index that was dropped after this state was loaded only saves work.
+    # An index that was dropped after this state was loaded is still correct for this state; it only saves work.
     return snapshot.metadata.unless_dropped(use) or (snapshot.view.all_slices(kept), steps)
 
 
@@ -76,7 +76,7 @@ def _by_indexes(
     *,
     utc: bool,
 ) -> tuple[list[FileSlice], list[PlanStep]]:
-    """Return the slices that the metadata table leaves, and the steps with those that it adds."""
+    """Return the slices that remain after pruning by the metadata table, and the planning steps with the new ones."""
     if predicate is not None:
         by_stats = by_partition_stats(snapshot, predicate, kept, utc=utc)
         steps.append(PlanStep("partitions after partition statistics", len(by_stats), len(kept)))

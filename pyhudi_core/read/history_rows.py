@@ -37,15 +37,17 @@ SCHEMA = pa.schema(
         ("extra_metadata", pa.map_(pa.string(), pa.string())),
     ]
 )
-"""``completed`` takes times of a table in LOCAL time for those of this machine; ``writer`` is ``pyhudi`` or ``other``. ``user``, ``host``,
-``program`` and ``run`` (``dagster RUN_ID`` or ``airflow DAG/TASK/RUN``) are null if the commit does not say them, as those of Hudi do not.
+"""For a table in LOCAL time, ``completed`` assumes this machine's time zone; ``writer`` is ``pyhudi`` or ``other``.
+
+``user``, ``host``, ``program`` and ``run`` (``dagster RUN_ID`` or ``airflow DAG/TASK/RUN``) are null if the commit does not record them; Hudi's
+commits do not.
 """
 _RUN_OF_DAGSTER = "dagster.run_id"
-"""Where the resource of Dagster keeps the run."""
+"""The key under which the resource of Dagster stores the run."""
 
 
 def writer_of(commit: CommitMetadata) -> dict[str, str | None]:
-    """Say who wrote a commit: user, host, program and run; None for what the commit does not say."""
+    """Return who wrote a commit: user, host, program and run; None for what the commit does not record."""
     found = {name: commit.extra.get(WRITER_KEY + name) for name in ("user", "host", "program", "run")}
     run = commit.extra.get(_RUN_OF_DAGSTER)
     return {**found, "run": f"dagster {run}"} if run else found
@@ -60,8 +62,8 @@ _LINES = 20
 class CommitHistory:
     """The completed commits of a table, newest first: an Arrow table that prints as lines.
 
-    It has what its ``rows``, a ``pyarrow.Table``, has, such as ``num_rows``, ``column("instant")`` and ``to_pandas()``, and libraries take it as an
-    Arrow stream. Iterating gives commits as dictionaries; ``history[0]`` is the newest one, ``history["instant"]`` a column.
+    It has the attributes of its ``rows``, a ``pyarrow.Table``, such as ``num_rows``, ``column("instant")`` and ``to_pandas()``, and libraries accept
+    it as an Arrow stream. Iterating gives commits as dictionaries; ``history[0]`` is the newest one, ``history["instant"]`` a column.
     """
 
     rows: pa.Table
@@ -105,7 +107,7 @@ class CommitHistory:
 
 
 def commits_with(context: TableContext, key: str, after: str = "") -> Iterator[tuple[Instant, CommitMetadata]]:
-    """As `commits_holding`. A lost commit is among them, as in reads, or refused as `lost_completions.load` says."""
+    """Return commits as `commits_holding` does. A lost commit is included, as in reads, or raises the error of `lost_completions.load`."""
     return commits_holding(context.folder, key, after, lost_completions.load(context))
 
 
@@ -120,7 +122,7 @@ def history_rows(commits: Iterable[tuple[Instant, CommitMetadata]], *, utc: bool
 
 
 def row_counts(commit: CommitMetadata) -> tuple[int, int, int]:
-    """Say how many rows a commit inserted, updated and deleted."""
+    """Return how many rows a commit inserted, updated and deleted."""
     stats = commit.stats
     return sum(stat.inserts for stat in stats), sum(stat.updates for stat in stats), sum(stat.deletes for stat in stats)
 
@@ -147,6 +149,6 @@ def _row(instant: Instant, commit: CommitMetadata, *, utc: bool) -> dict[str, ob
 
 
 def moment(time: str, *, utc: bool) -> datetime | None:
-    """Return the moment of an instant time; None for special ones."""
+    """Return the moment of an instant time; None for special times."""
     known = epoch_ms(time, utc=utc)
     return None if known is None else datetime.fromtimestamp(known / 1000, UTC)

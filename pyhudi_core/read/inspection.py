@@ -1,6 +1,7 @@
-"""A look into a table, as Arrow: files, slices and partitions, commits and what they wrote, statistics, and the history of a key or a file group.
+"""Inspect a table, with results in Arrow: files, slices and partitions, commits with their files, statistics, and the history of a key or a file
+group.
 
-Each call reads listings, commits and, for statistics, footers; no row is read but by `Inspection.key`.
+Each call reads listings, commits and, for statistics, footers. Only `Inspection.key` reads rows.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ from pyhudi_core.snapshot.snapshot import Snapshot
 _TEXT, _COUNT, _TIME = pa.string(), pa.int64(), pa.timestamp("ms", "UTC")
 _SLICE = {"partition": _TEXT, "file_id": _TEXT, "instant": _TEXT}
 FILES = pa.schema({**_SLICE, "kind": _TEXT, "path": _TEXT, "bytes": _COUNT, "rows": _COUNT})
-"""``rows`` are those that the file holds (of a log: those that were written to it); null if the commit that wrote the file is archived."""
+"""``rows`` is the number of rows in the file (for a log: the number written to it); null if the commit that wrote the file is archived."""
 SLICES = pa.schema(
     {**_SLICE, "base_file": _TEXT, "base_bytes": _COUNT, "log_files": _COUNT, "log_bytes": _COUNT, "rows": _COUNT}
 )
-"""``rows`` is null if there are logs, because only a merge gives it, or if the commit is archived."""
+"""``rows`` is null if there are logs, because only a merge shows the number, or if the commit is archived."""
 PARTITIONS = pa.schema(
     {
         "partition": _TEXT,
@@ -58,8 +59,9 @@ COMMITS = pa.schema(
         **dict.fromkeys(("user", "host", "program", "run"), _TEXT),
     }
 )
-"""``amplification`` is that of the write: how many rows were written for each that was inserted, updated or deleted. It is null for a
-commit that changes no row, such as a compaction: there ``bytes`` is what it cost.
+"""``amplification`` is the write amplification: the number of written rows per inserted, updated or deleted row.
+
+It is null for a commit that changes no row, such as a compaction; ``bytes`` is the cost of such a commit.
 """
 COMMIT_FILES = pa.schema(
     {
@@ -71,18 +73,18 @@ COMMIT_FILES = pa.schema(
         "replaced": pa.bool_(),
     }
 )
-"""One row for a file that a commit wrote, and one without a path for a file group that it replaced."""
+"""One row for each file that a commit wrote, and one without a path for each file group that it replaced."""
 STATISTICS = pa.schema(
     {"partition": _TEXT, "file_id": _TEXT, "path": _TEXT, "column": _TEXT, "min": _TEXT, "max": _TEXT, "nulls": _COUNT}
 )
-"""``min`` and ``max`` are texts, and bounds: a long text is cut."""
+"""``min`` and ``max`` are texts, and bounds: a long text is truncated."""
 
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
 @printable
 class Inspection(OfTable):
-    """A look into a table; each method returns an Arrow table. ``as_of``: as in `HudiTable.scan`."""
+    """Inspects a table. Each method returns an Arrow table. ``as_of``: as in `HudiTable.scan`."""
 
     _METHODS: ClassVar[str] = (
         ".files(), .slices(), .partitions(), .commits(), .commit_files(instant), .statistics(), .key(key) or .file_group(file_id)"
@@ -115,7 +117,10 @@ class Inspection(OfTable):
         return _table([_commit(*each, utc=self.context.utc) for each in islice(self._commits(), limit)], COMMITS)
 
     def commit_files(self, instant: str | Instant) -> pa.Table:
-        """Return what a completed commit wrote and replaced, by its requested time (`COMMIT_FILES`). Raises `InvalidOptionError` if there is none."""
+        """Return the files that a completed commit wrote, and the file groups that it replaced, by its requested time (`COMMIT_FILES`).
+
+        Raises `InvalidOptionError` if there is none.
+        """
         wanted = getattr(instant, "requested_time", getattr(instant, "instant", instant))
         for found, commit in self._commits():
             if found.requested_time == wanted:
@@ -127,7 +132,7 @@ class Inspection(OfTable):
         )
 
     def statistics(self, as_of: TimePoint | None = None) -> pa.Table:
-        """Return the ranges and nulls of each column of each base file, as the footers say (`STATISTICS`). Columns without statistics do not show."""
+        """Return the ranges and nulls of each column of each base file, from the footers (`STATISTICS`). Columns without statistics are omitted."""
         state = self._state(as_of)
         columns = state.schema.names
         rows: list[dict[str, Any]] = []
@@ -140,13 +145,13 @@ class Inspection(OfTable):
         return _table(rows, STATISTICS)
 
     def key(self, key: object) -> pa.Table:
-        """Return what commits did to the row of a record key, as ``table.key_history(key).rows``."""
+        """Return the changes of the row of a record key by commits, as ``table.key_history(key).rows``."""
         return key_history(self.context, key).rows
 
     def file_group(self, file_id: str) -> pa.Table:
-        """Return the commits that wrote or replaced a file group, newest first (`COMMIT_FILES`). Its id may be given by its first characters.
+        """Return the commits that wrote or replaced a file group, newest first (`COMMIT_FILES`). The first characters of its id are enough.
 
-        Raises `InvalidOptionError` if no commit names it, or if several ids begin so.
+        Raises `InvalidOptionError` if no commit names it, or if the characters are ambiguous.
         """
         rows = [row for each in self._commits() for row in _written(*each) if row["file_id"].startswith(str(file_id))]
         ids = sorted({row["file_id"] for row in rows})
@@ -258,7 +263,7 @@ def _written(instant: Instant, commit: CommitMetadata) -> Iterator[dict[str, Any
 
 
 def _ranges(piece: FileSlice, groups: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Return the ranges of a file: those of its row groups together. A column that a row group says nothing of is left out."""
+    """Return the ranges of a file, combined from its row groups. A column without a range in some row group is omitted."""
     for column in dict.fromkeys(name for group in groups for name in group):
         parts = [group[column] for group in groups if column in group]
         if len(parts) < len(groups):

@@ -1,11 +1,11 @@
-"""What happened to one record key: which commits inserted, updated or deleted its row, and how.
+"""The history of one record key: which commits inserted, updated or deleted its row, and how.
 
-A commit touched the key if one of the file groups that it changed has another row of the key with it than before it (`changes`). So a row that a
-compaction, a clustering or the update of another row has only copied does not count. The commits are looked at from the newest one on, as far as
-cleaning and archival have left the files that they changed; `KeyHistory.known_from` says how far that is.
+A commit changed the key if, in one of its file groups, the key's row after the commit differs from the row before it (`changes`). So a row that was
+only copied, by a compaction, a clustering or the update of another row, does not count. The search starts at the newest commit, and goes back as far
+as cleaning and archival have kept the files; `KeyHistory.known_from` is its end.
 
-Few files are read: the range and the bloom filter of each base file say whether it can have the key, and with simple buckets the
-hash of the key says which file group it is. Memory holds what one file group needs, as in a scan.
+Few files are read: the range and the bloom filter of each base file show whether it can have the key, and with simple buckets the hash of the key
+selects the file group. Memory is bounded by one file group, as in a scan.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ _EARLIER = "written"
 @dataclass(frozen=True, slots=True)
 @printable
 class KeyHistory:
-    """What commits did to one record key.
+    """The changes of one record key by commits.
 
     Attributes:
         key: the record key as Hudi stores it.
-        rows: one row for each commit that touched the key, newest first: instant, completion_time, completed, operation, action, changed (the columns
+        rows: one row for each commit that changed the key, newest first: instant, completion_time, completed, operation, action, changed (the columns
             whose values differ), before, after, user, host, program, run. ``action`` is inserted, updated or deleted; the last row may be
-            ``written``: the commit wrote the row, and what was there before is not known any more.
-        known_from: the requested time of the oldest commit that was looked at; empty if the table has none.
-        note: what cannot be known any more, and why; empty if every commit was looked at.
+            ``written``: the commit wrote the row, and the row before it is no longer known.
+        known_from: the requested time of the oldest examined commit; empty if the table has no commit.
+        note: what is no longer known, and why; empty if every commit was examined.
     """
 
     key: str
@@ -71,9 +71,9 @@ class KeyHistory:
 def key_history(context: TableContext, key: object) -> KeyHistory:
     """Return the commits that inserted, updated or deleted the row of a key.
 
-    ``key`` is the value of the key column, or its text; of several key columns a mapping, or the record key as Hudi stores it.
-    Raises `InvalidOptionError` for a value that cannot be a key of the table. Raises `UnsupportedTableError` for a table that stores no record keys,
-    and for values if the table makes its keys of them in a way that is not known here.
+    ``key`` is the value of the key column, or its text. For several key columns it is a mapping, or the record key as Hudi stores it. Raises
+    `InvalidOptionError` for a value that cannot be a key of the table. Raises `UnsupportedTableError` for a table that stores no record keys, and for
+    values if this package does not know how the table makes keys from them.
     """
     timeline = lost_completions.load(context)
     last = build(context.storage, context.folder, context.config, timeline, None, executor=context.runtime.executor)
@@ -164,14 +164,14 @@ def _texts(context: TableContext, state: Snapshot, key: object) -> pa.Array:
 
 
 def _typed(value: object, kind: pa.DataType) -> pa.Array:
-    """Return a value, or its text, in the type of a key column."""
+    """Return a value, or the value of its text, in the type of a key column."""
     return pa.array([value]).cast(kind) if isinstance(value, str) else pa.array([value], kind)
 
 
 def _touched(
     context: TableContext, last: Snapshot, reader: ChangeReader, instant: Instant, commit: CommitMetadata
 ) -> list[dict[str, Any]]:
-    """Return what a commit did to the key: nothing, or one row; a key that is in several partitions has one for each."""
+    """Return the changes of the key by a commit: none, one row, or one row for each partition with the key."""
     wanted = _bucket_of(commit, reader.keys, context.config.record_key_fields)
     groups = list(changes_of(context, last, instant, commit, wanted, by_logs=False))
 
@@ -194,7 +194,7 @@ def _touched(
 
 
 def _bucket_of(commit: CommitMetadata, keys: pa.Array | None, names: tuple[str, ...]) -> Callable[[Group], bool]:
-    """Say which file groups of a commit can have the key: with simple buckets those of one number."""
+    """Return a function that says which file groups of a commit can have the key. With simple buckets, they are those of one number."""
     number, _, fields = commit.extra.get(BUCKETS_KEY, "").partition(":")
     if keys is None or len(keys) != 1 or not number.isdigit():
         return lambda _: True
@@ -204,7 +204,7 @@ def _bucket_of(commit: CommitMetadata, keys: pa.Array | None, names: tuple[str, 
 
 
 def _changed(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, schema: pa.Schema) -> list[str]:
-    """Return the columns whose values differ; those with a value if there is one row only."""
+    """Return the columns whose values differ; if there is only one row, the columns with a value."""
     if before is None or after is None:
         row = before or after or {}
         return [name for name, value in row.items() if value is not None]
@@ -216,7 +216,7 @@ def _changed(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, 
 def _earlier(
     context: TableContext, last: Snapshot, texts: pa.Array, looked: Instant | None, known: Iterable[str]
 ) -> list[dict[str, Any]]:
-    """Return the commit that wrote the row before the oldest commit that was looked at: the row says it. Nothing if no such state can be read."""
+    """Return the commit that wrote the row before the oldest examined commit, as the row itself names it. Empty if no such state can be read."""
     rows = _oldest_rows(context, last, texts, looked)
     if rows is None:
         return []
@@ -234,7 +234,7 @@ def _earlier(
 
 
 def _oldest_rows(context: TableContext, last: Snapshot, texts: pa.Array, looked: Instant | None) -> pa.Table | None:
-    """Return the rows of the key before a commit; with it, if its files replace those that were cleaned. None if neither state can be read."""
+    """Return the rows of the key before a commit, or with the commit if its files replace cleaned ones. None if neither state can be read."""
     completed = "" if looked is None else looked.completion_time or looked.requested_time
     for bound in (time_before(completed), completed) if completed else (None,):
         state = last if bound is None else replace(last, bound=bound, view=view_at(context, last, bound))

@@ -1,6 +1,6 @@
-"""Reads of a base file in two parts: first the columns that decide which rows are kept, then the other columns of these rows.
+"""Read a base file in two parts: first the deciding columns, which select the rows, then the other columns of these rows.
 
-A condition often keeps a few rows of a row group, or none. Then the other columns are decoded up to the last row that is kept, or not at all.
+A condition often selects few or no rows of a row group. Then the other columns are decoded up to the last selected row, or not at all.
 
 Invariant: the rows, their order and their values are those of a read of all columns at once.
 """
@@ -21,16 +21,19 @@ from pyhudi_core.model.schema_cast import conform
 _NUMBER = "\0 number of the row in its row group"
 _FEW_ROWS = 1_000
 _BATCH, _SHORT_BATCH = 131_072, 32_768
-"""Batches are short if few rows are kept, so that less is decoded behind the last of them. Shorter ones cost more than they save."""
+"""The batch sizes.
+
+Batches are short if few rows are selected, so that less is decoded after the last of them. Even shorter ones would cost more than they save.
+"""
 
 
 _HELD_BYTES = 64 << 20
-"""Bytes of deciding columns that are held before the others of their rows are read."""
+"""How many bytes of deciding columns are held before the other columns of their rows are read."""
 
 
 @dataclass(slots=True)
 class _Window:
-    """The batch of the other columns that is at hand; None behind the last. ``start``: the number of its first row."""
+    """The current batch of the other columns; None after the last. ``start``: the number of its first row."""
 
     batches: Iterator[pa.RecordBatch]
     start: int = 0
@@ -47,7 +50,7 @@ class _Window:
 
 @dataclass(frozen=True, slots=True)
 class TwoParts:
-    """One open base file, read for the columns that decide, and for the others. Both schemas have the table's names; ``names`` are the file's."""
+    """One open base file, read separately for the deciding and the other columns. Both schemas have the table's names; ``names`` are the file's."""
 
     path: str
     first: BaseFileReader
@@ -59,7 +62,7 @@ class TwoParts:
     def rows_of(
         self, row_group: int, keep: Callable[[pa.RecordBatch], pa.RecordBatch], *, use_threads: bool = False
     ) -> Iterator[pa.RecordBatch]:
-        """Iterate over the rows of a row group that ``keep`` leaves of batches of the deciding columns (and one more, which it must not drop).
+        """Iterate over the selected rows of a row group. ``keep`` selects rows of a batch of the deciding columns; it must preserve one more column.
 
         Raises `CorruptBaseFileError` if the columns have different numbers of rows.
         """
@@ -121,7 +124,8 @@ def two_parts(
     given: Collection[str],
     names: FileNames | None,
 ) -> TwoParts | None:
-    """Return how to read the columns of ``schema`` in two parts; None if the file has none of the deciding ones, no others, or cannot be read so.
+    """Return a reader of the columns of ``schema`` in two parts; None if the file has no deciding columns, no other columns, or cannot be read this
+    way.
 
     ``given`` are columns that are not read from the file.
     """

@@ -1,9 +1,9 @@
-"""Whether a table has changed since it was looked at, for one request; and the wait for the next commit.
+"""Check with one request whether a table has changed since the last look; and wait for the next commit.
 
-Every decision of this package changes the commit record. So as long as the record is the one that was seen (If-None-Match, answered by 304), no
-writer of this package has committed. Other programs do not change it. Therefore the timeline is listed instead, which is one request, too, if
-another program made the newest commit, if the record could not be seen together with what it published, on a storage without tags, and at the latest
-when the last listing is a minute old.
+Every decision of this package changes the commit record. So if the record is unchanged (If-None-Match, answered by 304), no writer of this package
+has committed. Other programs do not change the record. Therefore the timeline is listed instead (also one request) in these cases: another program
+made the newest commit; the record could not be read together with the files that it published; the storage has no tags; or the last listing is a
+minute old.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from pyhudi_core.transaction.begin import TOKEN_KEY
 from pyhudi_core.transaction.record import Record, TaggedRecordStore
 
 LISTED_MS = 60_000
-"""So long the commit record alone says that nothing changed."""
+"""For this time, the unchanged commit record alone shows that nothing changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableLook:
-    """What was seen of a table.
+    """The state of a table at a look.
 
     Attributes:
-        folder: the timeline's.
-        names: a digest of the names in it.
-        listed_ms: when these were listed last.
-        record: the tag of the commit record; empty if only a listing shows whether something has changed.
+        folder: the timeline's folder.
+        names: a digest of the names in the folder.
+        listed_ms: when the folder was last listed.
+        record: the tag of the commit record; empty if only a listing shows whether the table has changed.
     """
 
     folder: str
@@ -45,7 +45,7 @@ class TableLook:
     record: str = ""
 
     def to_json(self) -> str:
-        """As text, for a process that looks later."""
+        """Return the look as text, for a later process."""
         return json.dumps([self.folder, self.names, self.listed_ms, self.record], separators=(",", ":"))
 
     @classmethod
@@ -60,7 +60,7 @@ class TableLook:
 
 
 def look(context: TableContext) -> tuple[Timeline, TableLook]:
-    """List the timeline, and return what was seen with it."""
+    """List the timeline, and return it with the look."""
     folder, now = context.folder, context.runtime.clock.now_ms()
     tagged = context.root.capabilities.put_if_match
     timeline, record = both(
@@ -75,7 +75,7 @@ def look(context: TableContext) -> tuple[Timeline, TableLook]:
 
 
 def still(storage: Storage, seen: TableLook, now_ms: int) -> TableLook | None:
-    """Return what is seen of a table of which nothing has changed, None if something may have changed. Sends one request.
+    """Return the new look at an unchanged table; None if the table may have changed. Sends one request.
 
     The storage is that of the table's folder. Raises `StorageError`.
     """
@@ -125,7 +125,9 @@ def _newest(timeline: Timeline) -> str:
 
 
 def _tag(context: TableContext, timeline: Timeline, names: Names, record: Record | None) -> str:
-    """Return the tag of the record if it alone shows the next commit: this package made the newest one, and what was decided was listed."""
+    """Return the tag of the record if the record alone will show the next commit: this package made the newest commit, and the listing shows what was
+    decided.
+    """
     if record is None:
         return ""
     shown = set(names[0])

@@ -38,11 +38,11 @@ _MOST_LOOKED_UP = 100_000
 
 
 SemiJoinOn = tuple[object, str]
-"""Join keys, and the column that must be one of them."""
+"""The join keys, and the column whose value must be among them."""
 
 
 def joined(found: Scan, semi_join: SemiJoinOn | None) -> Scan:
-    """Limit a scan to rows whose column is among the keys."""
+    """Limit a scan to rows whose column has one of the keys."""
     if semi_join is None:
         return found
     if not isinstance(semi_join, tuple) or len(semi_join) != 2 or not isinstance(semi_join[1], str):
@@ -74,7 +74,7 @@ def located(found: Scan) -> Scan:
 
 
 def probing(found: Scan) -> Scan:
-    """Skip files by the record keys that the condition of a scan names, such as ``id = 'a'`` or ``id IN ('a', 'b')``."""
+    """Add the record keys that the condition of a scan names, such as ``id = 'a'`` or ``id IN ('a', 'b')``, so that the scan skips files by them."""
     config, limit = found.snapshot.config, found.rows.predicate
     if not isinstance(limit, Predicate) or len(config.record_key_fields) != 1 or not config.populate_meta_fields:
         return found
@@ -88,12 +88,12 @@ def probing(found: Scan) -> Scan:
         named = pa.array(values, found.snapshot.schema.field(column).type)
         texts = key_texts(pa.record_batch([named], [column]), config)
     except (pa.ArrowException, HudiError):
-        return found  # no row has such a value, or it has no text: the condition itself decides
+        return found  # no row has such a value, or the value has no text: the condition itself decides
     return located(replace(found, rows=replace(found.rows, probe=texts)))
 
 
 def _record_keys(found: Scan) -> pa.Array | None:
-    """Return the record keys that a scan is limited to; None if it is not."""
+    """Return the record keys to which a scan is limited; None if it is not limited."""
     limit = found.rows.predicate
     if found.rows.keys is not None:
         return found.rows.keys
@@ -171,13 +171,13 @@ def _folders(keys: pa.RecordBatch, config: TableConfig) -> dict[str, pa.Array] |
 
 
 def _values_of(keys: pa.RecordBatch, columns: Sequence[str]) -> pc.Expression:
-    """Return rows whose columns have the values of the keys."""
+    """Return the condition that the columns have the values of the keys."""
     parts = [pc.field(name).isin(pc.unique(keys.column(name))) for name in columns]
     return reduce(and_, parts)
 
 
 def nested_keys(config: TableConfig, schema: pa.Schema) -> list[str]:
-    """Return the key columns that are inside of others, as Hudi allows: ``address.street``."""
+    """Return the key columns that are nested in others, as Hudi allows: ``address.street``."""
     return [name for name in config.record_key_fields if name not in schema.names]
 
 
@@ -186,7 +186,7 @@ def _has_known_texts(config: TableConfig, schema: pa.Schema) -> bool:
 
 
 def why_unknown_texts(config: TableConfig, schema: pa.Schema) -> str:
-    """Return what a table has whose keys may have other texts than those of `key_texts`; empty if it has nothing of the kind."""
+    """Return the property of a table due to which its keys may have other texts than those of `key_texts`; empty if there is none."""
     if config.keygenerator_type in (KeyGenerator.OTHER, KeyGenerator.GLOBAL_DELETE):
         return f"the key generator {config.keygenerator_type.value}, which may write any text"
     kinds = [schema.field(name).type for name in config.record_key_fields if name in schema.names]

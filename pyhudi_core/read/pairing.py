@@ -1,9 +1,9 @@
-"""Pairs the rows of two states of a file group by key. Both states are read at the same time, and a pair is released as soon as it is found.
+"""Pair the rows of two states of a file group by key. Both states are read concurrently, and a pair is yielded as soon as it is found.
 
 Hudi's writers and ours keep the order of rows in a file group: an updated row keeps its position, and new rows come last. So both rows of a pair are
-read within one or two batches. Memory holds a row group of each state, the folded logs, and the rows without a partner so far. If there are many of
-these, the keys of the other state are read once and kept: a row whose key is not among them is a delete or an insert. If a writer has sorted the file
-group anew, the two orders differ, and rows are held until their partner is read.
+read within one or two batches. Memory holds a row group of each state, the folded logs, and the rows without a partner so far. If there are many rows
+without a partner, the keys of the other state are read once: a row whose key is not among them is a delete or an insert. If a writer has sorted the
+file group again, the two orders differ, and rows are held until their partner is read.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from pyhudi_core.model.meta_fields import RECORD_KEY
 
 Places = npt.NDArray[np.int64]
 _LEAST_WAITING = 1_024
-"""Rows that may wait, however small batches are."""
+"""The minimum number of rows that may wait, however small batches are."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupState:
-    """One state of a file group: its rows, and its record keys for a look at them alone."""
+    """One state of a file group: its rows, and its record keys for a separate read."""
 
     rows: Iterator[pa.RecordBatch]
     record_keys: Callable[[], Iterator[pa.Array]]
@@ -33,7 +33,7 @@ class GroupState:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Rows of both states, and pairs of them: places in ``old`` and ``new``, -1 where a row has no partner."""
+    """Rows of both states, and their pairs: positions in ``old`` and ``new``, -1 for a row without a partner."""
 
     old: pa.Table
     new: pa.Table
@@ -43,7 +43,7 @@ class Pairs:
 
 @dataclass(slots=True)
 class _Side:
-    """One of the states while it is read; ``known`` are the other one's keys, if they had to be looked at."""
+    """One of the states during the read; ``known`` are the keys of the other state, if they had to be read."""
 
     state: GroupState
     is_old: bool
@@ -57,18 +57,18 @@ class _Side:
         return sum(rows.num_rows for rows in self.waiting)
 
     def take_waiting(self) -> pa.Table | None:
-        """Return all that wait, as one table; nobody waits afterwards."""
+        """Return all waiting rows as one table; afterwards no row waits."""
         waiting, self.waiting = self.waiting, []
         return pa.concat_tables(waiting) if waiting else None
 
     def alone(self, rows: pa.Table | None) -> Iterator[Pairs]:
-        """Yield rows that have no partner."""
+        """Yield rows without a partner."""
         if rows is not None and rows.num_rows:
             nothing, nowhere = rows.schema.empty_table(), np.full(rows.num_rows, -1)
             yield self.pairs(rows, np.arange(rows.num_rows), nothing, nowhere)
 
     def pairs(self, mine: pa.Table, places: Places, others: pa.Table, at: Places) -> Pairs:
-        """Pairs of own rows and rows of the other side."""
+        """Return pairs of own rows and rows of the other side."""
         return Pairs(mine, others, places, at) if self.is_old else Pairs(others, mine, at, places)
 
     def next_rows(self) -> pa.Table | None:
@@ -82,7 +82,7 @@ class _Side:
 
 
 def paired(old: GroupState, new: GroupState) -> Iterator[Pairs]:
-    """Yield the rows of both states, each once. Of keys that are there several times the first meets the first, the second the second."""
+    """Yield the rows of both states, each once. For a repeated key, the first occurrence is paired with the first, the second with the second."""
     sides = (_Side(old, True), _Side(new, False))
     while unfinished := [side for side in sides if not side.has_ended]:
         mine = min(unfinished, key=lambda side: side.rows_waiting)
@@ -95,7 +95,7 @@ def paired(old: GroupState, new: GroupState) -> Iterator[Pairs]:
 
 
 def _meet(mine: _Side, rows: pa.Table, other: _Side) -> Iterator[Pairs]:
-    """Pair new rows of one side with those that wait on the other; the rest of both waits."""
+    """Pair new rows of one side with waiting rows of the other; the remaining rows of both sides wait."""
     there = other.take_waiting()
     if there is not None:
         at = _places(*_apart(rows.column(RECORD_KEY), there.column(RECORD_KEY)))
@@ -114,7 +114,7 @@ def _meet(mine: _Side, rows: pa.Table, other: _Side) -> Iterator[Pairs]:
 
 
 def _wait(mine: _Side, rows: pa.Table, other: _Side) -> Iterator[Pairs]:
-    """Let rows wait; too many are asked whether the other side has a partner for them at all."""
+    """Let rows wait. If there are too many, check whether the other side has their keys at all."""
     mine.waiting.append(rows)
     if mine.known is None:
         if mine.rows_waiting <= mine.most:
@@ -132,7 +132,10 @@ def _wait(mine: _Side, rows: pa.Table, other: _Side) -> Iterator[Pairs]:
 
 
 def _apart(one: pa.ChunkedArray, other: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-    """Return both columns of keys. If a column has a key more than once (inserts can do that), keys get the number of their occurrence."""
+    """Return both columns of keys.
+
+    If a column has a key more than once (inserts can cause this), the number of the occurrence is added to each key.
+    """
     if all(pc.count_distinct(keys).as_py() == len(keys) for keys in (one, other)):
         return one, other
     return _numbered(one), _numbered(other)
@@ -150,6 +153,6 @@ def _numbered(keys: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _places(keys: pa.ChunkedArray, among: pa.ChunkedArray) -> Places:
-    """Say where each key is among the others; -1 for nowhere."""
+    """Return the position of each key among the others; -1 if it is not there."""
     found = pc.index_in(keys, value_set=among.combine_chunks())
     return np.asarray(pc.fill_null(found, -1).to_numpy(), np.int64)

@@ -1,8 +1,8 @@
 """A scan as a Polars ``LazyFrame``. Polars gives a source the columns and the condition of a query; here Polars itself evaluates the condition.
 
-With `polars.scan_pyarrow_dataset` pyarrow would evaluate it, and keep other rows: ``~col.is_in([1])`` keeps nulls there, and ``col > 1`` drops NaN.
-So pyarrow's form of a condition only leaves out partitions, files and rows, and Polars filters the rest. A part of a condition is left to Polars
-alone if pyarrow's form could drop a row that Polars keeps; only comparisons with NaN can.
+With `polars.scan_pyarrow_dataset` pyarrow would evaluate the condition, and select other rows: there ``~col.is_in([1])`` keeps nulls, and ``col > 1``
+drops NaN. So pyarrow's form of a condition only skips partitions, files and rows, and Polars filters the remaining rows. If pyarrow's form of a part
+could drop a row that Polars keeps, only Polars evaluates this part; only comparisons with NaN are such parts.
 
 The module imports Polars, so it is imported on first use (`Scan.to_polars`).
 """
@@ -27,7 +27,7 @@ _NAN, _FLOATS = re.compile(r"\bnan\b", re.IGNORECASE), re.compile("float|double"
 
 
 class PolarsRows(Protocol):
-    """What a source asks of its scan (`pyhudi.Scan`)."""
+    """The methods that a source needs of its scan (`pyhudi.Scan`)."""
 
     @property
     def schema(self) -> pa.Schema: ...
@@ -49,7 +49,7 @@ def lazy_frame(scan: PolarsRows) -> polars.LazyFrame:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """What Polars calls for each query."""
+    """The function that Polars calls for each query."""
 
     scan: PolarsRows
 
@@ -60,8 +60,8 @@ class _Source:
         rows: int | None,
         _batch_size: int | None,
     ) -> Iterator[polars.DataFrame]:
-        """Frames with these columns, which include those of the condition. ``rows`` limits the rows before the condition filters them."""
-        # A query without columns asks for the number of rows, which a frame without columns does not have.
+        """Yield frames with these columns, which include those of the condition. ``rows`` limits the rows before the condition filters them."""
+        # A query without columns needs only the number of rows, which a frame without columns cannot have.
         wanted = columns or ([self.scan.schema.names[0]] if columns is not None else None)
         coarse = None if condition is None or rows is not None else _in_pyarrow(condition, self.scan.schema)
         scan = self.scan.narrowed(wanted, coarse)
@@ -71,7 +71,7 @@ class _Source:
 
 
 def _in_pyarrow(condition: polars.Expr, schema: pa.Schema) -> pc.Expression | None:
-    """Return a condition that keeps at least the rows of this one; None if nothing is known that leaves out any."""
+    """Return a condition that keeps at least the rows of this one; None if no known condition drops any row."""
     parts = [part for part in map(functools.partial(_translated, schema), _conjuncts(condition)) if part is not None]
     return functools.reduce(operator.and_, parts) if parts else None
 
@@ -88,14 +88,14 @@ def _conjuncts(condition: polars.Expr) -> Iterator[polars.Expr]:
 
 
 def _translated(schema: pa.Schema, part: polars.Expr) -> pc.Expression | None:
-    """Polars' own translation, if it keeps at least the same rows."""
+    """Return Polars' own translation, if it keeps at least the same rows."""
     recorder: Any = _Recorder(schema)
     try:
         polars.scan_pyarrow_dataset(recorder).filter(part).collect()
     except (
         NameError,
         SyntaxError,
-    ):  # Polars 1 evaluates its translation as Python text, and NaN, UTC or `!=v` are none
+    ):  # Polars 1 evaluates its translation as Python text, in which NaN, UTC and `!=v` are undefined
         return None
     found = recorder.condition
     if found is None or _NAN.search(str(found)):
@@ -109,7 +109,7 @@ def _translated(schema: pa.Schema, part: polars.Expr) -> pc.Expression | None:
 
 
 def _drops_nan(part: polars.Expr, column: pa.Field) -> bool:
-    """Say whether Polars drops the NaN of this column, as pyarrow does; the condition reads no other column."""
+    """Say whether Polars drops the NaN of this column, as pyarrow does. The condition reads no other column."""
     if not pa.types.is_floating(column.type):
         return False
     kind = polars.Float32 if column.type == pa.float32() else polars.Float64
@@ -118,19 +118,19 @@ def _drops_nan(part: polars.Expr, column: pa.Field) -> bool:
 
 
 class _Recorder:
-    """A dataset without rows that keeps the condition which Polars makes for pyarrow."""
+    """A dataset without rows that records the condition that Polars makes for pyarrow."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
         self.condition: pc.Expression | None = None
 
     def to_batches(self, **asked: Any) -> Iterator[pa.RecordBatch]:
-        """Return what new releases of Polars call."""
+        """Return no rows; new releases of Polars call this."""
         self.condition = asked.get("filter")
         return iter(())
 
     def to_table(self, columns: list[str] | None = None, **asked: Any) -> pa.Table:
-        """Return what old releases of Polars call."""
+        """Return no rows; old releases of Polars call this."""
         self.condition = asked.get("filter")
         empty = self.schema.empty_table()
         return empty if columns is None else empty.select(columns)

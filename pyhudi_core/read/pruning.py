@@ -1,8 +1,8 @@
 """Prune slices by the metadata table's statistics, without opening a file.
 
 Specification, "Metadata Table": column statistics of every file, and of complete partitions. A slice is pruned if none of its files can hold a
-matching row. With logs, a row may combine values of several files (partial updates), so the ranges of a slice's files are united first. A column
-unknown for one file is unknown for its slice.
+matching row. With logs, a row may combine values of several files (partial updates), so the ranges of a slice's files are combined first. If a
+column's range is unknown for one file, it is unknown for the slice.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pyhudi_core.read.expression_ranges import indexed_calls
 from pyhudi_core.snapshot.snapshot import Snapshot
 
 Place = tuple[str, str]
-"""Partition and file name; no file name for statistics of the complete partition."""
+"""Partition and file name; without a file name for statistics of the complete partition."""
 Ranges = Mapping[Place, Mapping[str, ColumnStats]]
 """Statistics by column or call."""
 
@@ -90,13 +90,16 @@ def _might_contain(bloom: BloomFilter | None, keys: pa.Array) -> bool:
 
 
 def _usable(snapshot: Snapshot, predicate: Condition) -> MetadataTable | None:
-    """Return the metadata table if it has statistics for the condition's columns at the snapshot's time. It matches files by name only."""
+    """Return the metadata table if it has statistics for the condition's columns at the snapshot's time.
+
+    Statistics are matched with files only by name.
+    """
     renamed = snapshot.evolution is not None and snapshot.evolution.renames
     return snapshot.metadata if snapshot.bound is None and predicate.columns and not renamed else None
 
 
 def _makes_values(snapshot: Snapshot) -> bool:
-    """Say whether merging may make values that are in no file: a custom merger may add numbers."""
+    """Say whether merging may produce values that no file has: a custom merger may add numbers."""
     config = snapshot.config
     return config.merge_mode is MergeMode.CUSTOM and merger_name(config) not in PAYLOADS
 
@@ -142,7 +145,7 @@ def _ranges(
                 known = None if stats is None else call.known(stats)
                 if known is not None:
                     found[item.partition, item.file][call.name] = known
-    # The folder gives the value of partition columns, whatever the file holds.
+    # The folder determines the value of partition columns, whatever the file has.
     wanted = sorted(columns & set(schema.names) - set(snapshot.config.partition_fields))
     for item in find(wanted, index) if wanted and metadata.has(index) else ():
         kind = schema.field(item.column).type if item.column in schema.names else None

@@ -1,4 +1,4 @@
-"""Read-optimized queries: base files alone, with a report of what they omit.
+"""Read-optimized queries read only base files, and report what they omit.
 
 Specification, "Query Types". Such a query is as fast as Parquet and shows each file group as of its last compaction. So it can show a combination
 of rows that the table never had at one time, and rows that are deleted since. The result says how much is missing, and a caller may refuse to read
@@ -22,7 +22,7 @@ from pyhudi_core.storage.base import Storage
 
 @dataclass(slots=True)
 class ReadOptimizedView(FileGroupView):
-    """File groups without their logs; groups that have only logs are left out."""
+    """File groups without their logs; groups with only logs are omitted."""
 
     def _assemble(self, partition: str) -> tuple[FileSlice, ...]:
         return tuple(replace(piece, logs=()) for piece in self.base_slices(partition))
@@ -35,9 +35,9 @@ class Staleness:
 
     Attributes:
         slices: slices that have logs.
-        all_slices: all slices, those with logs alone included.
+        all_slices: all slices, including those with only logs.
         log_files, log_bytes: the omitted logs.
-        deletes: deletes in them; their rows still show if the keys are in a base file.
+        deletes: number of deletes in the omitted logs; their rows are still visible if a base file has the keys.
         oldest: completion time of the oldest omitted commit; empty if nothing is omitted.
     """
 
@@ -69,7 +69,7 @@ def without_logs(snapshot: Snapshot) -> Snapshot:
 
 
 def staleness(snapshot: Snapshot, storage: Storage) -> Staleness:
-    """Return what the base files of a snapshot omit; reads the delete blocks of the logs."""
+    """Return what the base files of a snapshot omit. Reads the delete blocks of the logs."""
     view = snapshot.view
     whole = FileGroupView(view.listing, view.visibility, view.table)
     left_out: list[LogFile] = []

@@ -43,7 +43,7 @@ def scan(
     """Choose what a scan reads: the state, then the rows, then the files. `Scan.to_batches` reads these files, and merges logs with base files.
 
     Args:
-        seen: what the caller has just seen of the table.
+        seen: the state of the table that the caller has just read.
         optimized: read base files alone. With ``refuse_deletes``, `PendingDeletesError` is raised if the logs have deletes.
     """
     state = snapshot(context, as_of, seen)  # 1. the state: now, or as of a time; which commits and files count
@@ -51,7 +51,7 @@ def scan(
         refuse_pending_deletes(state, context.storage)
     found = make_scan(context, without_logs(state) if optimized else state, columns, where, meta=meta)  # 2. the rows
     found = joined(found, semi_join)
-    if not optimized:  # the record index has no entry for rows that logs have deleted, and base files still show them
+    if not optimized:  # base files still have rows that logs have deleted; the record index has no entries for them
         found = probing(found) if semi_join is None else located(found)  # 3. file groups, by the record index
     return found.pinned()  # 4. list the partitions, and prune files by partition, statistics and indexes
 
@@ -78,8 +78,8 @@ def incremental(
 ) -> Scan:
     """Read the latest state, as of ``until``, of the rows that commits completed in (after, until] changed.
 
-    Deleted rows are not returned. Raises `SnapshotExpiredError` if commits after ``after`` were archived and the history cannot be read, or if
-    files that held the rows at ``until`` were cleaned.
+    Deleted rows are not returned. Raises `SnapshotExpiredError` if commits after ``after`` were archived and the history cannot be read, or if files
+    with the rows at ``until`` were cleaned.
     """
     timeline = lost_completions.load(context)
     archived = search_archived(context, timeline)
@@ -93,8 +93,7 @@ def incremental(
         return make_scan(context, state, columns, where, meta=meta).pinned()
     lower = interval_bound(after, timeline, archived, utc=context.utc, name="after")
     since = [i for i in state.visibility.commits if (i.completion_time or i.requested_time) > lower]
-    # Log compactions of release 1.2 write their own time into rows that they copy, so a data write must be among the
-    # instants.
+    # Log compactions of release 1.2 write their own time into rows that they copy, so the instants must include a data write.
     some = any(state.visibility.read_commit(i).operation not in SERVICE_OPERATIONS for i in since)
     changed = {i.requested_time for i in since} if some else set()
     changed.update(archived_between(context, state, lower))
@@ -117,9 +116,9 @@ class UnpublishedWrite(Protocol):
 
 
 def staged(context: TableContext, write: UnpublishedWrite, columns: Columns, where: object) -> Scan:
-    """Read the rows that an unpublished write changed or added: a snapshot that has its files only, and the slices below its logs.
+    """Read the rows that an unpublished write changed or added: a snapshot with only its files, and the slices that its logs extend.
 
-    Of a table service, which changes no rows, these are all rows of its files.
+    For a table service, which changes no rows, these are all rows of its files.
     """
     before, own = write.snapshot, write.requested
     files: dict[str, list[ObjectInfo]] = {}
@@ -136,7 +135,7 @@ def staged(context: TableContext, write: UnpublishedWrite, columns: Columns, whe
     view = FileGroupView(listing, visibility, context.table)
     evolution = find_evolution(context.storage, visibility)
     state = Snapshot(context.config, visibility.timeline, None, write.schema, view, None, evolution)
-    # Rows without meta columns are never updated, so all rows of new files are new, but for those that a small file had before.
+    # Rows without meta columns are never updated, so all rows of new files are new, except rows that a small file had before.
     all_rows = write.metadata.operation in SERVICE_OPERATIONS or not context.config.populate_meta_fields
     changed = None if all_rows else frozenset({own.requested_time})
     return make_scan(context, state, columns, where, changed)
@@ -151,15 +150,16 @@ def as_committed(
         files[stat.partition] = (*files.get(stat.partition, ()), ObjectInfo(stat.path, stat.size, 0, ""))
     visibility = _with_write(before, write)
     view = FileGroupView(AddedFiles(before.view.listing, files), visibility, context.table)
-    # Without the metadata table: its statistics do not know the new files.
-    # The evolution is that of the write, unless that is a table service: then nothing on the active timeline may say how columns are called.
+    # This read does not use the metadata table: its statistics do not know the new files. The evolution is that of the write. For a table service,
+    # This read does not use the metadata table: its statistics do not know the new files. The evolution is that of the write. If the write is a table
+    # service, perhaps no commit of the active timeline has the names of columns; then it is that of the state before.
     evolution = find_evolution(context.storage, visibility) or before.evolution
     state = Snapshot(context.config, visibility.timeline, None, write.schema, view, None, evolution)
     return make_scan(context, state, columns, where)
 
 
 def _with_write(before: Snapshot, write: UnpublishedWrite, *, alone: bool = False) -> Visibility:
-    """Return what a reader would see if the write were completed after this state; ``alone``: of this write only."""
+    """Return what a reader would see if the write had completed after this state; ``alone``: only the files of this write."""
     own, known = write.requested, before.visibility
     last = max(own.requested_time, known.completed_until)
     completed = replace(own, action=own.action.completes_as, state=State.COMPLETED, completion_time=time_after(last))

@@ -1,13 +1,13 @@
 """Check that the files for a read of an older state still exist.
 
-Cleaning removes older slices of file groups. A state with missing files would be read without some rows, or with even older rows that a savepoint
-keeps; so every read of an older state is checked here first. Commits completed after the state, archived ones included, are compared with the
-listed files. A group that none of them names cannot have been cleaned, because only a commit that writes or replaces a group makes its older slices
+Cleaning removes older slices of file groups. A read of a state with missing files would omit rows, or return even older rows that a savepoint keeps.
+So every read of an older state is checked here first. Commits that completed after the state, archived ones included, are compared with the listed
+files. A group that no such commit names cannot have been cleaned, because only a commit that writes or replaces a group makes its older slices
 removable.
 
-A commit that rewrites a base file names the one before. A deltacommit names nothing before it, and neither does one that only replaces a group. That
-an older file of the group is there says nothing, because a savepoint or a hold may have kept it. So for a merge-on-read table that was cleaned, and
-for such a group, the archived commits of the state itself are read, too.
+A commit that rewrites a base file names the previous base file. A deltacommit names no previous file, and neither does a commit that only replaces a
+group. An existing older file of the group proves nothing, because a savepoint or a hold may have kept it. So for a merge-on-read table with cleans,
+and for such a group, the archived commits of the state itself are read, too.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def refuse_cleaned(
 ) -> None:
     """Raise `SnapshotExpiredError` if a file group of an older state has lost files.
 
-    With ``changed_by``, only groups that these instants wrote are checked; with ``only``, only these.
+    With ``changed_by``, only groups that these instants wrote are checked; with ``only``, only the given groups.
     """
     newest = state.timeline.commits
     if state.bound is None or not len(newest) or (newest[-1].completion_time or "") <= state.bound:
@@ -61,7 +61,7 @@ def refuse_cleaned(
                 raise _expired(
                     f"The table's state at {state.bound}", table, join(partition, base) if base else partition
                 )
-            # A clean deletes files one after the other, and only the commits say that a log is missing.
+            # A clean deletes files one after the other, and only the commits show that a log is missing.
             for path in logs.get((partition, file_id), ()):
                 if path.rpartition("/")[2] not in listed and _is_on(state, path, base):
                     raise _expired(f"The table's state at {state.bound}", table, path)
@@ -85,13 +85,12 @@ def refuse_forgotten(state: Snapshot, table: str) -> None:
 def refuse_cleaned_change(
     listing: FileListing, table: str, commit: CommitMetadata, group: Group, before: FileSlice | None
 ) -> None:
-    """Raise `SnapshotExpiredError` if files are missing that a file group had before a commit, or that the commit wrote."""
+    """Raise `SnapshotExpiredError` if a file is missing that a file group had before a commit, or that the commit wrote."""
     partition, file_id = group
     stats = [stat for stat in commit.stats if (stat.partition, stat.file_id) == group and stat.path]
     listed = _listed(listing, partition)
     gone = [stat.path for stat in stats if stat.path not in listed]
-    # A log's stat names its own commit as the previous one; but a log that exists has the base file of its slice, if
-    # there ever was one.
+    # The entry of a log names its own commit as the previous one. But if a log exists, the base file of its slice exists, too, if there ever was one.
     existed = file_id in commit.replaced.get(partition, ()) or any(
         _is_base(s) and s.prev_commit != "null" for s in stats
     )
@@ -104,7 +103,7 @@ def refuse_cleaned_change(
 
 @dataclass(frozen=True, slots=True)
 class _Commits:
-    """What commits say of a state: those that had completed (with their requested times), and the later ones; both in the order of completion."""
+    """The commits around a state: those that had completed (with their requested times), and the later ones; both in the order of completion."""
 
     until: tuple[tuple[str, CommitMetadata], ...]
     later: tuple[CommitMetadata, ...]
@@ -112,9 +111,9 @@ class _Commits:
 
 
 def _commits(state: Snapshot, *, complete: bool = False) -> _Commits:
-    """Read the commits. Archived ones are read only if needed: if a clean has run, or if a group was replaced that one of them may have written.
+    """Read the commits. Archived commits are read only if a clean has run, or if a group was replaced that one of them may have written.
 
-    ``complete``: after a clean, also those of the state itself; ``has_more`` says that they were left out.
+    ``complete``: after a clean, also read those of the state itself; ``has_more`` says that they were omitted.
     """
     read, bound, history = state.visibility.read_commit, state.bound or "", state.visibility.history
     seen = {instant.requested_time for instant in state.visibility.commits}
@@ -145,7 +144,7 @@ def _commits(state: Snapshot, *, complete: bool = False) -> _Commits:
 
 
 def _groups(state: Snapshot, commits: _Commits, changed_by: frozenset[str] | None) -> dict[Group, str | None]:
-    """Return the groups of the state, as far as commits before or after it name them, each with the name of its base file if known."""
+    """Return the groups of the state that commits before or after it name, each with the name of its base file if known."""
     groups: dict[Group, str | None] = {}
     for _, commit in commits.until:
         for stat in (stat for stat in commit.stats if stat.path):
@@ -194,7 +193,7 @@ def _logs(commits: _Commits) -> dict[Group, list[str]]:
 
 
 def _is_on(state: Snapshot, path: str, base: str | None) -> bool:
-    """Say whether a log file belongs to the slice of a base file, given by name; or to that of no base file."""
+    """Say whether a log file belongs to the slice of a base file, given by name; or to the slice without a base file."""
     log, below = parse_data_file(path.rpartition("/")[2]), parse_data_file(base or "")
     return log is not None and (
         below is None or state.visibility.completed_at(log.requested_time) >= below.requested_time
@@ -202,7 +201,7 @@ def _is_on(state: Snapshot, path: str, base: str | None) -> bool:
 
 
 def _existed(state: Snapshot, stat: WriteStat) -> bool:
-    """Say whether the commit that wrote the group before belongs to the state, active or archived."""
+    """Say whether the commit that previously wrote the group belongs to the state, active or archived."""
     before = stat.prev_commit
     return before != "null" and (state.visibility.is_active(before) or state.visibility.is_archived(before))
 

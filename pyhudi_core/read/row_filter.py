@@ -1,4 +1,4 @@
-"""The rows that a read wants of each file slice, and how they are read: base file and logs, filters, partition columns.
+"""The rows that a read selects from each file slice, and how they are read: base file and logs, filters, partition columns.
 
 A `RowFilter` is a value that tasks carry to other processes.
 """
@@ -33,7 +33,7 @@ from pyhudi_core.timeline.lost_files import lost_file, newest_policy
 
 @dataclass(frozen=True, slots=True)
 class RowFilter:
-    """What a scan reads of each file.
+    """The rows and columns that a scan reads of each file.
 
     Attributes:
         columns: the result's columns, in order.
@@ -42,7 +42,7 @@ class RowFilter:
         changed_by: requested times of the instants whose rows are requested; None for all rows.
         keys: requested record keys; None for all.
         threads: decode the columns of a file in parallel.
-        probe: record keys of which every row that fits the condition has one; files that cannot hold one are skipped. None if not known.
+        probe: a set of record keys; every matching row has one of them, so files that cannot have one are skipped. None if unknown.
         keys_by_partition: the requested keys of each partition, if known.
     """
 
@@ -90,7 +90,7 @@ class RowFilter:
 
     @property
     def _deciding(self) -> frozenset[str]:
-        """The columns that decide which rows are kept; none if these are all rows, or if the condition does not name its columns."""
+        """The columns that select the rows; none if all rows are selected, or if the columns of the condition are unknown."""
         if self.predicate is not None and self.predicate.columns is None:
             return frozenset()
         found = set(self.predicate.columns or ()) if self.predicate is not None else set()
@@ -115,8 +115,9 @@ class RowFilter:
                     yield kept.select(list(self.columns))
 
     def count_slice(self, storage: Storage, piece: FileSlice, merging: Merging) -> int:
-        """Return the number of requested rows of one slice. If all rows of its base file are requested, the commit that wrote it has their number,
-        else the footer. Raises as `read_slice`.
+        """Return the number of requested rows of one slice.
+
+        If all rows of its base file are requested, the number comes from the commit that wrote it, or from the footer. Raises as `read_slice`.
         """
         limits = (self.predicate, self.changed_by, self.keys, self.keys_by_partition)
         if piece.base is None or piece.logs or any(limit is not None for limit in limits):
@@ -163,7 +164,7 @@ class RowFilter:
 
 @contextmanager
 def _reading(storage: Storage, merging: Merging) -> Iterator[None]:
-    """Errors of a read name the table; a missing file says that its state has expired, or that the table is damaged."""
+    """Add the table to errors of a read. For a missing file the error says that the state has expired, or that the table is damaged."""
     try:
         with at_table(storage.location):
             yield
@@ -184,7 +185,7 @@ def _reading(storage: Storage, merging: Merging) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class SliceReader:
-    """Reads the wanted rows of file slices in a `Task`."""
+    """Reads the requested rows of file slices in a `Task`."""
 
     rows: RowFilter
     merging: Merging

@@ -33,7 +33,7 @@ from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.storage.base import Storage
 
 _NAMED = 3
-"""The most columns that the line about a scan names."""
+"""The maximum number of columns in the printed line of a scan."""
 
 
 @set_module("pyhudi")
@@ -59,7 +59,7 @@ class Scan(Conversions):
 
     @property
     def merging(self) -> Merging:
-        """How rows of slices with logs are merged."""
+        """The merge settings for slices with logs."""
         return Merging(self.snapshot.config, self.snapshot.evolution, executor=self.executor)
 
     @property
@@ -69,7 +69,7 @@ class Scan(Conversions):
 
     @property
     def completion_time(self) -> str:
-        """The completion time of the newest commit that the scan sees; the cursor to pass as ``after`` next time."""
+        """The completion time of the newest commit in the scan: the cursor to pass as ``after`` next time."""
         return self.snapshot.completion_time
 
     def may_read(self, partition: str) -> bool:
@@ -79,7 +79,7 @@ class Scan(Conversions):
         return may_match(self.snapshot, self.rows.predicate, partition)
 
     def with_keys_of(self, keys: Mapping[str, pa.Array]) -> Scan:
-        """Return the same scan, limited to these partitions and to record keys of each."""
+        """Return the same scan, limited to these partitions and to the record keys of each."""
         rows = replace(self.rows, keys_by_partition=keys)
         return replace(self, rows=rows, partitions=frozenset(keys), _chosen=[])
 
@@ -100,7 +100,7 @@ class Scan(Conversions):
         return self
 
     def narrowed(self, columns: Sequence[str] | None, condition: pc.Expression | None) -> Scan:
-        """Return the same scan with fewer columns, and with a condition on all of its columns beside its own.
+        """Return the same scan with fewer columns, and with an additional condition, which may use all of its columns.
 
         Raises `SchemaMismatchError` for a column that the scan does not have.
         """
@@ -122,7 +122,7 @@ class Scan(Conversions):
             rows = replace(rows, columns=tuple(columns))
         wanted = {piece.path for piece in self.slices()}
         found = replace(self, rows=rows, _chosen=[])
-        # The files of this scan, which are pinned, without those that the new condition excludes.
+        # The pinned files of this scan, without those that the new condition excludes.
         return replace(found, _chosen=[[piece for piece in found.slices() if piece.path in wanted]])
 
     def _limited(self, most: int) -> Scan:
@@ -133,7 +133,7 @@ class Scan(Conversions):
         return first_rows(self._all_batches(), self.most)
 
     def to_arrow(self) -> pa.Table:
-        """Read all rows into one table; files are read in parallel, and the columns of few files too."""
+        """Read all rows into one table. Files are read in parallel; if there are few files, columns, too."""
         if self.most is not None:
             return pa.Table.from_batches(list(self.to_batches()), self.schema)
         slices = self.slices()
@@ -145,8 +145,8 @@ class Scan(Conversions):
     def to_dataset(self) -> Any:
         """Return the scan as a ``pyarrow.dataset.Dataset``: DuckDB reads only the columns that a query needs, and pushes its conditions down.
 
-        The dataset is that of this scan: its columns, its condition, its state of the table. The rows of a scan with a `limit` are read now, because
-        a query's conditions apply to these rows.
+        The dataset has the columns, the condition and the table state of this scan. The rows of a scan with a `limit` are read now, because a query's
+        conditions apply to these rows.
         """
         import pyarrow.dataset as ds  # noqa: PLC0415  (imports pandas, which takes a second)
 
@@ -157,11 +157,11 @@ class Scan(Conversions):
         return ScanDataset(self)
 
     def to_duckdb(self, name: str, connection: Any = None) -> Any:
-        """Make the scan a view of a DuckDB connection, by default of a new one; returns the connection.
+        """Make the scan a view of a DuckDB connection, by default of a new one. Returns the connection.
 
-        A query of the view reads the columns and files that it needs, as of `to_dataset`, as often as it is asked; a view of that name is replaced.
-        The rows are those of this scan, so make the view again for newer ones. Raises `MissingExtraError` if DuckDB is not installed,
-        and `InvalidOptionError` for what is no name or no connection.
+        Each query of the view reads only the columns and files that it needs, as with `to_dataset`. An existing view of that name is replaced. The
+        rows are those of this scan; for newer rows, make the view again. Raises `MissingExtraError` if DuckDB is not installed, and
+        `InvalidOptionError` if the name or the connection is not valid.
         """
         if connection is None:
             with needing("duckdb", "to_duckdb()"):
@@ -175,7 +175,7 @@ class Scan(Conversions):
         return connection.register(name, self.to_dataset())
 
     def count(self) -> int:
-        """Return the number of rows. Nothing is read of a file of which all rows count; else the columns that decide which rows do."""
+        """Return the number of rows. A file whose rows all count is not read; of other files, only the deciding columns are read."""
         if self.most is not None:
             return Conversions.count(self)
         return sum(
@@ -183,10 +183,10 @@ class Scan(Conversions):
         )
 
     def to_spark(self, spark: Any) -> Any:
-        """Return the rows as a DataFrame of this Spark session, classic or of Spark Connect; its executors read them when it is used.
+        """Return the rows as a DataFrame of this Spark session, classic or Spark Connect. Executors read them when the DataFrame is used.
 
-        Conditions on partition columns that are put on the DataFrame skip partitions. Slices with logs are read with all columns of the scan. Raises
-        `ConfigError` if executors cannot run this package, and `PredicateError` if the condition means other rows in the session's time zone.
+        Conditions of the DataFrame on partition columns skip partitions. Slices with logs are read with all columns of the scan. Raises `ConfigError`
+        if executors cannot run this package, and `PredicateError` if the condition means other rows in the session's time zone.
         """
         with at_table(self.storage.location):
             opened = partial(root_for, spark)
@@ -198,11 +198,11 @@ class Scan(Conversions):
             return frame if self.most is None else frame.limit(self.most)
 
     def refuse_other_zone(self, spark: Any = None) -> None:
-        """Raise `PredicateError` if the condition means other rows in the time zone of a Spark session: of the given one, else of this process's."""
+        """Raise `PredicateError` if the condition means other rows in the time zone of the given Spark session, or by default of this process's."""
         refuse_other_zone(self.rows.predicate, self.rows.schema, spark)
 
     def tasks(self, most_bytes: int = 0) -> list[Task]:
-        """Tasks that read the scan's slices: one for each slice, or for consecutive slices of at most ``most_bytes`` bytes together.
+        """Return tasks that read the scan's slices: one for each slice, or for consecutive slices of at most ``most_bytes`` bytes together.
 
         A scan with a `limit` is one task, because tasks do not know how many rows the others have read.
         """
@@ -216,7 +216,7 @@ class Scan(Conversions):
         return staleness(self.snapshot, self.storage)
 
     def explain(self) -> Explanation:
-        """Return what each step of planning keeps; reads the footers of the remaining files."""
+        """Return what each step of planning keeps. Reads the footers of the remaining files."""
         chosen, steps = self._choose()
         wanted = [piece for piece in chosen if self._is_wanted(piece)]
         groups = self.executor.map(self._row_groups, wanted)
@@ -232,7 +232,7 @@ class Scan(Conversions):
         )
 
     def _all_batches(self) -> Iterator[pa.RecordBatch]:
-        for piece in self.slices():  # chosen by `reads.scan`; each is read, and its logs are merged with its base file
+        for piece in self.slices():  # chosen by `reads.scan`; reading a slice merges its logs with its base file
             yield from self.rows.read_slice(self.storage, piece, self.merging)
 
     def _choose(self) -> tuple[list[FileSlice], list[PlanStep]]:

@@ -1,7 +1,7 @@
-"""Prune slices by a secondary index: a condition that names values of an indexed column reads the file groups of their record keys only.
+"""Prune slices by a secondary index: a condition that names values of an indexed column reads only the file groups of their record keys.
 
 Specification, "Secondary Index". The index gives the record keys of the values, and the record index gives the file groups of these keys. The
-condition still decides on each row. A read-optimized query reads rows that logs have changed as they were before, which the index does not know.
+condition still filters each row. A read-optimized query returns rows without the changes in logs, but the index describes the changed rows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pyhudi_core.snapshot.snapshot import Snapshot
 
 _MOST_VALUES = 1_000
 _MOST_KEYS = 100_000
-"""With more of them, opening the files costs less than looking keys up."""
+"""The maximum number of keys: with more keys, opening the files costs less than looking up the keys."""
 
 
 def by_secondary_index(snapshot: Snapshot, predicate: Condition, slices: Sequence[FileSlice]) -> list[FileSlice] | None:
@@ -42,7 +42,7 @@ def by_secondary_index(snapshot: Snapshot, predicate: Condition, slices: Sequenc
 
 
 def _helping(snapshot: Snapshot, metadata: MetadataTable, predicate: Condition) -> Iterator[tuple[str, list[str]]]:
-    """Yield the secondary indexes on columns of which the condition names values, each with the texts of these values."""
+    """Yield the secondary indexes on columns for which the condition names values, each with the texts of these values."""
     listed = {name for name in metadata.partitions if name.startswith(names.SECONDARY_INDEX_PREFIX)}
     columns = (predicate.columns or frozenset()) & {*snapshot.schema.names} - {*snapshot.config.partition_fields}
     if not listed or not columns:

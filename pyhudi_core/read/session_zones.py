@@ -13,9 +13,9 @@ from pyhudi_core.predicates.predicate import refuse_other_rows
 
 
 def refuse_other_zone(condition: Condition | None, schema: pa.Schema, spark: Any = None) -> None:
-    """Raise `PredicateError` if nobody has chosen the zone of a condition, and it means other rows in the zone of a session.
+    """Raise `PredicateError` if no zone was chosen for a condition, and the condition means other rows in the zone of a session.
 
-    Without ``spark`` this is the session that the process has, if any.
+    Without ``spark`` this is the session of the process, if any.
     """
     if condition is None or condition.text is None:
         return

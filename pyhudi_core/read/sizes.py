@@ -1,11 +1,11 @@
 """The size of a table: rows, bytes, file groups. Computed from listings and commits; no row is read.
 
-A size belongs to one state, identified by its newest commit. A later size follows from an earlier one by the files that the commits between them
-wrote and replaced, so its cost depends on these commits and not on the table: each file's stat names the commit of the file before it. If this
-chain is broken (a restored table, groups with logs, very many commits), all files are listed instead.
+A size belongs to one state, identified by its newest commit. A later size is computed from an earlier one and from the files that the commits between
+them wrote and replaced. So its cost depends on these commits and not on the table: the entry of each file names the commit of the previous file. If
+this chain is broken (a restored table, groups with logs, very many commits), all files are listed instead.
 
-Rows of a file are counted by the commit that wrote it (`file_groups.row_counts`). Where neither a commit nor a few footers say it, and where a slice
-has logs, the number of rows is not known: None, never a guess.
+Rows of a file are counted by the commit that wrote it (`file_groups.row_counts`). If neither a commit nor a few footers have the number of rows, or
+if a slice has logs, the number is unknown: None, never a guess.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import lost_completions
 
 BETWEEN = 200
-"""From a known size, so many later commits are added up at most; beyond that a listing is cheaper."""
+"""The maximum number of commits that are added to a known size; for more commits, a listing is cheaper."""
 Group = tuple[str, str]
 Partition = str | tuple[str | None, ...]
 """A partition by its path, such as ``day=2026-01-31``, or by the values of its columns."""
@@ -44,8 +44,8 @@ class Size:
     """The newest slices of a table or a partition.
 
     Attributes:
-        rows: None if the number is not known without reading rows, because of logs.
-        bytes: of base files and logs.
+        rows: number of rows; None if it is unknown without reading rows, because of logs.
+        bytes: size of base files and logs.
         file_groups: their number.
         small_files: base files below ``hoodie.parquet.small.file.limit``; inserts fill them first.
     """
@@ -70,8 +70,8 @@ class Size:
 class TableSize:
     """The size of the state of one commit, given by its requested time and its completion time; both are empty before the first commit.
 
-    ``other_bytes``: of the data files on the storage that this state does not show, which are mostly older versions of its files. A clean deletes
-    them. None if they were not counted, because the size follows from a known one.
+    ``other_bytes``: size of stored data files that are not part of this state, mostly older versions of its files, which a clean deletes. None if
+    they were not counted, because the size was computed from a known one.
     """
 
     instant: str
@@ -103,7 +103,7 @@ def table_size(context: TableContext, as_of: TimePoint | None = None, known: Tab
 
 
 def _bytes_listed(listing: FileListing) -> int:
-    """Return the bytes of all data files, whether a state shows them or not."""
+    """Return the size of all data files in bytes, whether they are part of a state or not."""
     infos = (info for partition in listing.partitions() for info in listing.files(partition))
     return sum(info.size for info in infos if parse_data_file(split(info.path)[1]) is not None)
 
@@ -184,7 +184,10 @@ def _size_of(context: TableContext, piece: FileSlice, rows: dict[str, int]) -> S
 
 @dataclass(slots=True)
 class _Steps:
-    """Steps from a known size to a later one, by the commits between them. ``groups`` has what they wrote so far; None: replaced."""
+    """The steps from a known size to a later one, by the commits between them.
+
+    ``groups`` has the size of each group written so far; None: replaced.
+    """
 
     context: TableContext
     timeline: Timeline
@@ -229,7 +232,7 @@ class _Steps:
         return ordered if len(ordered) <= BETWEEN else None
 
     def _read_before(self, commits: Sequence[CommitMetadata]) -> None:
-        """Read the commits that wrote the files which these commits replaced."""
+        """Read the commits that wrote the replaced files of these commits."""
         times = {stat.prev_commit for commit in commits for stat in commit.stats if stat.prev_commit != "null"}
         active = {
             instant.requested_time: instant for instant in self.timeline.commits if instant.requested_time in times
@@ -241,7 +244,7 @@ class _Steps:
             self._before[time] = {(stat.partition, stat.file_id): stat for stat in commit.stats}
 
     def _change(self, commit: CommitMetadata, before: str) -> Size | None:
-        """Return what one commit added, less what it replaced; ``before`` is the completion time of the previous commit."""
+        """Return the size that one commit added, minus the size that it replaced; ``before`` is the completion time of the previous commit."""
         total = Size()
         for partition, file_ids in commit.replaced.items():
             gone = list(self._replaced(partition, file_ids, before))
@@ -254,7 +257,7 @@ class _Steps:
             if not stat.path:
                 continue
             if not isinstance(parse_data_file(split(stat.path)[1]), BaseFileName):
-                return None  # a log: only a merge gives the number of rows
+                return None  # a log: only a merge shows the number of rows
             old = self._old(stat)
             if old is None:
                 return None
@@ -266,7 +269,7 @@ class _Steps:
         return Size(stat.rows, stat.size, 1, int(stat.size < self.context.options.files.small_limit))
 
     def _old(self, stat: WriteStat) -> Size | None:
-        """Return what the file's group held before."""
+        """Return the previous size of the file's group."""
         group = (stat.partition, stat.file_id)
         if group in self.groups:
             known = self.groups[group]
@@ -277,7 +280,7 @@ class _Steps:
         return None if found is None else self._size(found)
 
     def _replaced(self, partition: str, file_ids: Iterable[str], before: str) -> Iterator[Size | None]:
-        """Return the sizes of groups that a commit replaced; fewer sizes than groups if one is not found."""
+        """Return the sizes of replaced groups of a commit; fewer sizes than groups if one is not found."""
         rest = set()
         for file_id in set(file_ids):
             known = self.groups.get((partition, file_id))

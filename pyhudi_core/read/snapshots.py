@@ -1,4 +1,4 @@
-"""The states that reads start from: the newest, as of a time or an instant, or of a token; and the scan of a state."""
+"""The states from which reads start: the newest state, or that of a time, an instant or a token; and the scan of a state."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ Columns = Sequence[str] | None
 
 @dataclass(frozen=True, slots=True)
 class StateSeen:
-    """What a read sees of a table at one time: its timeline, and its metadata table."""
+    """The state of a table that a read has loaded: its timeline, and its metadata table."""
 
     timeline: Timeline
     beside: Beside | None
 
 
 def look(context: TableContext) -> StateSeen:
-    """StateSeen at the table, all at once. Raises as `snapshot`."""
+    """Read the timelines of a table concurrently. Raises as `snapshot`."""
     storage, executor = context.root, context.runtime.executor
     network = storage.capabilities.parallel_calls > 1
     lists = network and any(place.prefix == METADATA_TABLE for place in context.companions)
@@ -64,7 +64,7 @@ def look(context: TableContext) -> StateSeen:
 
 
 def snapshot(context: TableContext, as_of: TimePoint | None = None, seen: StateSeen | None = None) -> Snapshot:
-    """Return the table's state now, or as of a time, an instant or a token. ``seen``: what the caller has just seen of the table.
+    """Return the table's current state, or the state at a time, an instant or a token. ``seen``: the state that the caller has just loaded.
 
     Raises `SnapshotExpiredError` if files of an older state are missing, or if the time is before everything known, and `CorruptTimelineError` if the
     completed file of a commit is lost, and the commit record does not have it.
@@ -123,7 +123,7 @@ def archived_between(context: TableContext, state: Snapshot, lower: str) -> Iter
 
 
 def search_archived(context: TableContext, timeline: Timeline) -> Archived:
-    """Return the search for the instants that an interval is named by. It raises as `archived_between`."""
+    """Return the search for the instants at the ends of an interval. It raises as `archived_between`."""
 
     def search(time: str) -> Instant | None:
         commits = timeline.commits
@@ -136,7 +136,7 @@ def search_archived(context: TableContext, timeline: Timeline) -> Archived:
 
 @contextmanager
 def _needing_history(context: TableContext, lower: str, newest: str) -> Iterator[None]:
-    """Raise `SnapshotExpiredError` for what the archived timeline alone knows, if it cannot be read."""
+    """Raise `SnapshotExpiredError` if commits are needed that only the archived timeline has, and it cannot be read."""
     try:
         yield
     except (CorruptionError, LimitExceededError, ObjectNotFoundError) as error:
@@ -149,7 +149,7 @@ def _needing_history(context: TableContext, lower: str, newest: str) -> Iterator
 
 
 def did_you_mean(name: object, known: Sequence[str]) -> str:
-    """Return a question that names the most similar name, with a space behind it; empty if none is similar."""
+    """Return a question with the most similar name, followed by a space; empty if none is similar."""
     near = difflib.get_close_matches(str(name), known, n=1)
     return f"Did you mean {near[0]!r}? " if near else ""
 
@@ -164,11 +164,11 @@ def make_scan(
     *,
     meta: bool = True,
 ) -> Scan:
-    """Return the scan of a state: ``changed`` limits it to rows that these instants wrote, ``keys`` to record keys. Without ``columns`` it reads
-    all, ``meta`` columns too.
+    """Return the scan of a state. ``changed`` limits it to rows that these instants wrote, ``keys`` to record keys. Without ``columns`` it reads all
+    columns, with ``meta`` also the meta columns.
 
-    Raises `SchemaMismatchError`, `PredicateError` or `InvalidOptionError` if a column does not exist or is given twice, or if the condition
-    does not fit the columns.
+    Raises `SchemaMismatchError`, `PredicateError` or `InvalidOptionError` if a column does not exist or is given twice, or if the condition does not
+    match the columns' types.
     """
     if not context.config.populate_meta_fields and (changed is not None or keys is not None):
         raise UnsupportedTableError(
@@ -208,7 +208,7 @@ def make_scan(
 
 
 def _columns_meant(columns: Columns | str, names: Sequence[str]) -> str:
-    """Return what to write instead of a text or of an empty list of columns. A text that can be no name is a condition, or several names."""
+    """Return the suggestion for a text or an empty list in place of columns. A text that cannot be a name is a condition, or several names."""
     if not isinstance(columns, str):
         return "Name at least one column in a list, or omit columns to read all."
     if columns in names or columns.isidentifier():

@@ -17,11 +17,11 @@ from pyhudi_core.storage.opening import storage_from_spec
 
 
 class Part(Protocol):
-    """What a task reads in one go: a file slice, or the change of a file group."""
+    """The part that a task reads in one step: a file slice, or the change of a file group."""
 
     @property
     def size(self) -> int:
-        """Bytes of its files."""
+        """The size of its files in bytes."""
         ...
 
 
@@ -34,7 +34,7 @@ class PartReader(Protocol):
 @dataclass(frozen=True, slots=True)
 @printable
 class Task:
-    """Some parts, with all that another process needs to read them. ``most`` is the number of rows to read, None for all."""
+    """Some parts, with everything that another process needs to read them. ``most`` is the number of rows to read, None for all."""
 
     spec: StorageSpec
     reader: PartReader
@@ -49,12 +49,12 @@ class Task:
 
     @property
     def size(self) -> int:
-        """Bytes of the files."""
+        """The size of the files in bytes."""
         return sum(part.size for part in self.parts)
 
 
 def first_rows(batches: Iterable[pa.RecordBatch], most: int | None) -> Iterator[pa.RecordBatch]:
-    """Yield the first ``most`` rows of the batches, or all if it is None. No batch is asked for after the last row."""
+    """Yield the first ``most`` rows of the batches, or all if it is None. After the last row no batch is requested."""
     if most is None:
         yield from batches
         return
@@ -65,7 +65,7 @@ def first_rows(batches: Iterable[pa.RecordBatch], most: int | None) -> Iterator[
 
 
 def tasks_for(storage: Storage, reader: PartReader, parts: Sequence[Part], most_bytes: int = 0) -> list[Task]:
-    """Make a task for each part, or for consecutive parts of at most ``most_bytes`` bytes together; the order stays."""
+    """Make a task for each part, or for consecutive parts of at most ``most_bytes`` bytes together. The order is preserved."""
     spec = storage.spec()
     return [Task(spec, reader, pack) for pack in _packed(parts, most_bytes)]
 

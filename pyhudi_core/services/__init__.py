@@ -1,12 +1,11 @@
 """Table services behind one protocol (`service`), listed in one place (`registry`): compaction, clustering, cleaning, archival and others.
 
-A service with a plan of its own is a package. `after_commit` gives each service its turn after a commit.
+A service with a plan of its own is a package. `after_commit` runs the services that are due after a commit.
 
 How to add a compaction strategy:
 
-1. ``compaction/compaction_rules.py``: the rule, and its line in ``RULES``. A rule is a pure function of the operations, the options and the time
-   of the plan (an instant time); it returns the operations that it takes, in its order. `_bounded` ends them where `hoodie.compaction.target.io`
-   is reached.
+1. ``compaction/compaction_rules.py``: the rule, and its line in ``RULES``. A rule is a pure function of the operations, the options and the time of
+   the plan (an instant time); it returns the chosen operations, in its order. `_bounded` stops where `hoodie.compaction.target.io` is reached.
 2. ``options/compaction.py``: a line in ``STRATEGIES`` with its word, what it selects, and Hudi's class, whose name gives the word:
    ``LogFileNumBasedCompactionStrategy`` is ``log_file_num``, ``BoundedIOCompactionStrategy`` is ``bounded_io``. A class that was in ``_LATER``
    leaves it. A strategy that Hudi does not have has None, and a line in ``docs/spec-deviations.md``. A new parameter is a field of
@@ -24,12 +23,12 @@ How to add a service:
    `TableService` (`service`). ``compaction/compaction.py`` is the example.
 2. ``compaction_plan.py`` is the value and its Avro record, ``slices_to_compact.py`` makes it, ``compaction_execution.py`` executes it in the frame of
    `plan_run`. The figures of a plan get an estimate by `with_seconds` (`estimates`); an execution reports by `Steps` (`progress`).
-3. ``transaction/requested_plans.py`` puts a plan on the timeline, ``transaction/plan_executors.py`` says who executes it, and `publish` of
-   ``write/attempt.py`` commits its `Attempt`. What others see of a pending plan is read in ``conflicts/concurrent.py``.
+3. ``transaction/requested_plans.py`` puts a plan on the timeline, ``transaction/plan_executors.py`` registers the executing process, and `publish` of
+   ``write/attempt.py`` commits its `Attempt`. ``conflicts/concurrent.py`` reads pending plans for other writers.
 4. Add a line in `registry`, its name in `upkeep_rules`, and a property in ``table_services.py``. The command ``pyhudi services``, auto mode and
    Dagster find it there. Its own command is a line of ``cli/service_commands.py``, with a line in ``tests/support/commands.py``.
-5. Test orders and crashes in ``tests/reliability/test_<service>_interleaved.py``, which uses ``tests/reliability/service_runs.py``, and what it
-   reports in ``tests/unit/services/test_progress.py``. A request to the storage that no crash test reaches is in ``NOT_CRASHED`` of
+5. Test orders and crashes in ``tests/reliability/test_<service>_interleaved.py``, which uses ``tests/reliability/service_runs.py``. Test the reported
+   progress in ``tests/unit/services/test_progress.py``. A request to the storage that no crash test reaches is in ``NOT_CRASHED`` of
    ``tests/reliability/test_crashes.py``, with the reason.
-6. ``docs/services.md`` says what it does, and ``CHANGELOG.md`` that it is there.
+6. Describe the service in ``docs/services.md``, and announce it in ``CHANGELOG.md``.
 """

@@ -1,4 +1,4 @@
-"""What runs by itself after a commit. The commit stands whatever happens here, so failures are logged, and the next commit tries again."""
+"""Services that run automatically after a commit. The commit stands even if they fail, so failures are logged, and the next commit tries again."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ _log = logging.getLogger(__name__)
 
 
 def after_commit(context: TableContext, turn: Turn) -> None:
-    """Give each service its turn that has one by the options, in the order of the registry."""
+    """Run each service that the options enable after a commit, in the order of the registry."""
     context = _with_new_metadata_table(context)
     for service in with_turns(context.options):
         try:
             if service(context).after_commit(turn):
                 turn = replace(turn, busy=True)
-        except Exception as error:  # noqa: BLE001  (whatever it is: an error here would make a commit that stands look undone)
+        except Exception as error:  # noqa: BLE001  (any error here would make a commit that stands look undone)
             _log.warning(
                 "%s of %s did not finish; the next commit tries it again: %s", service.name, context.table, error
             )
 
 
 def _with_new_metadata_table(context: TableContext) -> TableContext:
-    """Return the context as it is after the commit.
+    """Return the context after the commit, with a metadata table that the commit has made.
 
-    Only with ``hoodie.metadata.enable`` a commit makes a metadata table; else nothing is read again.
+    Only with ``hoodie.metadata.enable`` a commit makes a metadata table; otherwise nothing is read again.
     """
     if not context.options.metadata.enable or context.config.metadata_partitions:
         return context
@@ -52,7 +52,7 @@ def _as_it_is(context: TableContext) -> TableContext:
 
 
 def _with_metadata_table_again(context: TableContext, removed: str, engine: Engine | None) -> TableContext:
-    """Make the metadata table again that a commit removed because it changed the type of a column (`write.metadata_part.metadata_update`)."""
+    """Make the metadata table again if a commit removed it because it changed the type of a column (`write.metadata_part.metadata_update`)."""
     try:
         engine = engine or engine_for(None, context.runtime.executor)
         MetadataTableOf(reopened(context)).make_again(removed.split(","), engine)
@@ -67,12 +67,12 @@ def _with_metadata_table_again(context: TableContext, removed: str, engine: Engi
 
 
 def following(context: TableContext) -> After:
-    """Return what follows a write. ``context``: as the caller opened the table."""
+    """Return the function that runs after a write. ``context``: as the caller opened the table."""
     return partial(followed, context)
 
 
 def followed(context: TableContext, commit: Commit, engine: Engine | None = None) -> Commit:
-    """Return the result of a write, after the services had their turn if there is a commit."""
+    """Return the result of a write. If there is a commit, the services run first."""
     if commit:
         removed = dict(commit.notes).get(metadata_removal.NOTE)
         if removed and not context.options.metadata.remove_unkept:

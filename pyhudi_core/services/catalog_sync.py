@@ -1,7 +1,7 @@
 """The table in a catalog: the service that brings Hive Metastore, Glue or a manifest to the newest state (``pyhudi_core/catalog/``).
 
-Nothing of it is on the timeline, so ``schedule`` returns None, and any process may run it at any time. Upkeep runs it for tables whose options ask
-for it (``hoodie.datasource.hive_sync.enable``); `CatalogSync.sync` works for any table.
+A sync is not an instant on the timeline, so ``schedule`` returns None, and any process may sync at any time. Upkeep syncs tables whose options enable
+it (``hoodie.datasource.hive_sync.enable``); `CatalogSync.sync` works for any table.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _NEWEST = "the catalog has the newest state"
 @dataclass(frozen=True, slots=True)
 @printable
 class CatalogPlan:
-    """What a sync would do now: true if there is something.
+    """What a sync would do now; true if it would change something.
 
     Attributes:
         tables: the tables that would be created or changed, each as ``database.name``.
-        changes: what would be different, in words.
+        changes: the changes, in words.
         added, changed, dropped: numbers of partitions, over all tables.
-        reason: why all partitions were compared; empty if those of the new commits were enough.
-        refused: that the table cannot be in the catalog as it is, or that the catalog cannot be asked.
+        reason: why all partitions were compared; empty if comparing those of the new commits was enough.
+        refused: whether the table cannot be in the catalog in its current form, or the catalog cannot be reached.
     """
 
     tables: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ class CatalogPlan:
 
     @property
     def figures(self) -> Figures:
-        """Tables, and partitions to add, to change and to drop."""
+        """Numbers of tables, and of partitions to add, to change and to drop."""
         return {"tables": len(self.tables), "added": self.added, "changed": self.changed, "dropped": self.dropped}
 
     def __str__(self) -> str:
@@ -77,13 +77,13 @@ class CatalogPlan:
 
 @dataclass(frozen=True, slots=True)
 class CatalogResult(ServiceResult):
-    """What a sync did.
+    """The result of a sync.
 
     Attributes:
         tables: the tables that were created or changed, each as ``database.name``; of a manifest, its path.
-        changes: what was different, in words.
+        changes: the changes, in words.
         added, altered, dropped: numbers of partitions, over all tables.
-        reason: why all partitions were compared; empty if those of the new commits were enough.
+        reason: why all partitions were compared; empty if comparing those of the new commits was enough.
     """
 
     service: ClassVar[str] = "catalog_sync"
@@ -101,19 +101,19 @@ class CatalogResult(ServiceResult):
 
     @property
     def figures(self) -> Figures:
-        """Tables, and partitions that were added, changed and dropped."""
+        """Numbers of tables, and of added, changed and dropped partitions."""
         return {"tables": len(self.tables), "added": self.added, "changed": self.altered, "dropped": self.dropped}
 
 
 class CatalogSync(TableService[CatalogResult]):
-    """The table in a catalog. ``sync`` brings the catalog to the newest state; ``run`` does so if the options ask for it, as upkeep does."""
+    """The table in a catalog. ``sync`` brings the catalog to the newest state; ``run`` does so if the options enable it, as upkeep does."""
 
     name = "catalog_sync"
     summary = "bring the table in Hive Metastore or Glue to its newest state"
     turns = ("catalog.automatic",)
 
     def plan(self) -> CatalogPlan:
-        """Return what `run` would do now, nothing if no option asks for it. Asks the catalog, and changes nothing."""
+        """Return what `run` would do now; nothing if no option enables the sync. Reads the catalog, and changes nothing."""
         if not self.context.options.catalog.automatic:
             return CatalogPlan(why_not=_OFF)
         try:
@@ -135,16 +135,16 @@ class CatalogSync(TableService[CatalogResult]):
         uris: str | None = None,
         progress: ServiceProgress | None = None,
     ) -> CatalogResult:
-        """Create the table in the catalog, or bring it to the newest state. Nothing is done if there is nothing new.
+        """Create the table in the catalog, or bring it to the newest state. Does nothing if the catalog is up to date.
 
         Args:
-            mode: ``hms``, ``glue`` or ``manifest``; by default as ``hoodie.datasource.hive_sync.mode`` says. So are the others.
-            database, table: the name there.
+            mode: ``hms``, ``glue`` or ``manifest``; by default ``hoodie.datasource.hive_sync.mode``. The other arguments have such defaults, too.
+            database, table: the name in the catalog.
             uris: the metastores.
             progress: as for `run`.
 
-        Raises `UnsupportedTableError` for a table that a catalog cannot have, and for a table of that name that is somebody else's: it stays as it
-        is. Raises `CatalogError` if the catalog does not answer or refuses. The Hudi table never depends on that, and the next sync continues.
+        Raises `UnsupportedTableError` for a table that a catalog cannot have, and if the name belongs to another table, which stays unchanged. Raises
+        `CatalogError` if the catalog does not answer or refuses. The Hudi table never depends on that, and the next sync continues.
         """
         asked = {"mode": mode, "database": database, "table": table, "uris": uris}
         given = {field: text for field, text in asked.items() if text is not None}
@@ -158,16 +158,16 @@ class CatalogSync(TableService[CatalogResult]):
         return None
 
     def take_over(self) -> CatalogResult:
-        """Nothing: the next sync continues after one that died."""
+        """Do nothing: the next sync continues after one that died."""
         return self._nothing("a sync leaves nothing to finish")
 
     def after_commit(self, turn: Turn) -> bool:
-        """Sync, with ``hoodie.datasource.hive_sync.enable``."""
+        """Sync, if ``hoodie.datasource.hive_sync.enable`` is on."""
         self._synced(silent)
         return False
 
     def _run(self, how: Execution, retries: Retries) -> CatalogResult:
-        """Sync, if the options ask for it."""
+        """Sync, if the options enable it."""
         if not self.context.options.catalog.automatic:
             return self._nothing(_OFF)
         ask_gate(how.gate, self.context, "to sync the catalog")

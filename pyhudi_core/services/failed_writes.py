@@ -1,10 +1,10 @@
-"""Failed writes: the pending writes and rollbacks of writers that are dead, as a service (specification, "Rollback of failed writes").
+"""Failed writes: the pending writes and rollbacks of dead writers, as a service (specification, "Rollback of failed writes").
 
-Every writer does this before its own write (``transaction/rollback.py``, `repair_by_policy`). Here it can be looked at, scheduled and executed by any
-process: the plan of a rollback is decided under the lock, and from then on the failed write cannot commit any more; its execution deletes files and
-completes the rollback, and every step of it can be done twice.
+Every writer rolls back failed writes before its own write (``transaction/rollback.py``, `repair_by_policy`). With this service, any process can show,
+schedule and execute these rollbacks. The plan of a rollback is decided under the lock; from then on the failed write can no longer commit. The
+execution deletes files and completes the rollback; every step can be repeated.
 
-A scheduled rollback that no process executes within the heartbeat's limit is executed by the next writer.
+If no process executes a scheduled rollback within the heartbeat's limit, the next writer does.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from pyhudi_core.write.retrying import Retries
 @dataclass(frozen=True, slots=True)
 @printable
 class FailedWritesPlan:
-    """What dead writers left.
+    """The failed writes of dead writers.
 
     Attributes:
         writes: pending writes to roll back, newest first.
-        rollbacks: rollbacks that were scheduled or begun, and that no living process executes; oldest first.
-        why_not: why there is nothing, or what else is pending.
-        savepoints: savepoints that a process left half made or half deleted; they are removed.
+        rollbacks: scheduled or begun rollbacks that no living process executes, oldest first.
+        why_not: why there is nothing to roll back, or what else is pending.
+        savepoints: half made or half deleted savepoints of dead processes, which are removed.
     """
 
     writes: tuple[Instant, ...] = ()
@@ -42,7 +42,7 @@ class FailedWritesPlan:
 
     @property
     def figures(self) -> Figures:
-        """How many writes, rollbacks and savepoints, and seconds. How many files dead writers left, their rollbacks find out."""
+        """Numbers of writes, rollbacks and savepoints, and seconds. The number of files becomes known only by the rollbacks."""
         figures = {"writes": len(self.writes), "rollbacks": len(self.rollbacks), "savepoints": len(self.savepoints)}
         return with_seconds(figures, instants=sum(figures.values()))
 
@@ -60,20 +60,20 @@ class FailedWritesPlan:
 
 @dataclass(frozen=True, slots=True)
 class FailedWritesResult(ServiceResult):
-    """What was rolled back: ``instants`` are the failed writes."""
+    """The result of a run: ``instants`` are the failed writes that were rolled back."""
 
     service: ClassVar[str] = "failed_writes"
 
 
 class FailedWrites(TableService[FailedWritesResult]):
-    """Rolls back what dead writers left."""
+    """Rolls back the failed writes of dead writers."""
 
     name = "failed_writes"
     summary = "roll back the pending writes of writers that are dead"
     action = Action.ROLLBACK
 
     def plan(self) -> FailedWritesPlan:
-        """Return what dead writers left now. Changes nothing."""
+        """Return the failed writes of dead writers. Changes nothing."""
         context = self.context
         timeline = context.folder.load()
         pending = timeline.pending.instants
@@ -87,7 +87,7 @@ class FailedWrites(TableService[FailedWritesResult]):
         return FailedWritesPlan(dead, free, why_not if writes or rollbacks else "no write is pending", left)
 
     def schedule(self) -> Instant | None:
-        """Decide the rollback of the newest failed write; from here on that write cannot commit. None if there is none."""
+        """Decide the rollback of the newest failed write; from then on that write cannot commit. None if there is none."""
         for write in self.plan().writes:
             if not heartbeat.is_dead(self.context, write, ask_storage=True):
                 continue
@@ -97,7 +97,7 @@ class FailedWrites(TableService[FailedWritesResult]):
         return None
 
     def _run(self, how: Execution, retries: Retries) -> FailedWritesResult:
-        """Roll back all that dead writers left, and remove what they had not announced yet."""
+        """Roll back all failed writes of dead writers, and remove their unannounced leftovers."""
         return retries.until_done(lambda: self._roll_back(how.gate, how.progress))
 
     def _roll_back(self, gate: Gate | None, progress: ServiceProgress) -> FailedWritesResult:
@@ -109,7 +109,7 @@ class FailedWrites(TableService[FailedWritesResult]):
         return self._ended((*planned.writes, *planned.rollbacks, *planned.savepoints), planned.why_not)
 
     def take_over(self) -> FailedWritesResult:
-        """Finish the rollbacks of processes that are dead, and those that were scheduled."""
+        """Finish scheduled rollbacks, and those of dead processes."""
         planned = self.plan().rollbacks
         for instant in planned:
             requested_rollbacks.execute(self.context, instant.requested_time)

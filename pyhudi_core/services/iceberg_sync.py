@@ -1,7 +1,7 @@
-"""Iceberg metadata beside the table: the service that brings it to the newest state (``pyhudi_core/iceberg/``).
+"""Iceberg metadata of the table: the service that brings it to the newest state (``pyhudi_core/iceberg/``).
 
-Nothing of it is on the timeline, so ``schedule`` returns None, and any process may run it at any time. Upkeep runs it for tables that have the
-metadata, and for those whose options ask for it; `IcebergSync.sync` makes it for any table.
+A sync is not an instant on the timeline, so ``schedule`` returns None, and any process may sync at any time. Upkeep syncs tables that have the
+metadata, and tables whose options enable it; `IcebergSync.sync` makes the metadata for any table.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _NEWEST = "the Iceberg metadata has the newest state"
 @dataclass(frozen=True, slots=True)
 @printable
 class IcebergPlan:
-    """What a sync would do now: true if there is something.
+    """What a sync would do now; true if it would change something.
 
     Attributes:
-        commits: that the Iceberg metadata does not know.
-        undone: requested times of commits that it knows, and that were undone.
-        cleans: that deleted files of snapshots.
-        reason: why the whole state would be made again from its files; empty if the commits are enough.
-        refused: that the table cannot be shown, or that the metadata is another program's.
+        commits: the commits that the Iceberg metadata does not have.
+        undone: requested times of undone commits that the metadata still has.
+        cleans: the cleans that deleted files of snapshots.
+        reason: why the complete state would be built again from its files; empty if the commits are enough.
+        refused: whether Iceberg cannot show the table, or the metadata belongs to another program.
     """
 
     commits: tuple[Instant, ...] = ()
@@ -54,7 +54,7 @@ class IcebergPlan:
 
     @property
     def figures(self) -> Figures:
-        """Commits to add, commits that were undone, and cleans."""
+        """Numbers of commits to add, of undone commits, and of cleans."""
         return {"commits": len(self.commits), "undone": len(self.undone), "cleans": len(self.cleans)}
 
     def __str__(self) -> str:
@@ -66,14 +66,14 @@ class IcebergPlan:
 
 @dataclass(frozen=True, slots=True)
 class IcebergResult(ServiceResult):
-    """What a sync did. ``instants`` are the commits that are in the Iceberg metadata now, and were not before.
+    """The result of a sync. ``instants`` are the commits that it added to the Iceberg metadata.
 
     Attributes:
-        version: of the metadata, as in ``metadata/v<version>.metadata.json``; 0 if there is none.
-        snapshot_id: of the newest snapshot, which is the requested time of its commit; None for a table without commits.
-        files: how many data files were added.
-        expired: how many snapshots went.
-        registered: the names in catalogs that were brought to this state.
+        version: the version of the metadata, as in ``metadata/v<version>.metadata.json``; 0 if there is none.
+        snapshot_id: the id of the newest snapshot, which is the requested time of its commit; None for a table without commits.
+        files: number of added data files.
+        expired: number of removed snapshots.
+        registered: the names in catalogs that now show this state.
     """
 
     service: ClassVar[str] = "iceberg"
@@ -91,7 +91,7 @@ class IcebergResult(ServiceResult):
 
     @property
     def figures(self) -> Figures:
-        """Commits and files that were added, snapshots that went, names in catalogs."""
+        """Numbers of added commits and files, of removed snapshots, and of names in catalogs."""
         counts = {"commits": len(self.instants), "files": self.files, "expired": self.expired}
         return {**counts, "registered": len(self.registered)}
 
@@ -103,14 +103,14 @@ class IcebergResult(ServiceResult):
 
 
 class IcebergSync(TableService[IcebergResult]):
-    """Iceberg metadata of one table. ``sync`` makes it; ``run`` brings it to the newest state where it is, as upkeep does."""
+    """Iceberg metadata of one table. ``sync`` makes it; ``run`` brings existing metadata to the newest state, as upkeep does."""
 
     name = "iceberg"
     summary = "bring the Iceberg metadata beside the table to its newest state"
     turns = ("iceberg.automatic",)
 
     def plan(self) -> IcebergPlan:
-        """Return what `run` would do now, nothing for a table without metadata. Changes nothing, but for a hint that a dead process left behind."""
+        """Return what `run` would do now; nothing for a table without metadata. Changes nothing, except a version hint that a dead process left."""
         try:
             if not self._wanted():
                 return IcebergPlan(why_not=_NONE)
@@ -125,15 +125,15 @@ class IcebergSync(TableService[IcebergResult]):
         return self.context.options.iceberg.automatic or table_metadata.exists(self.context.storage)
 
     def sync(self, catalog: Any = None, name: str = "", *, progress: ServiceProgress | None = None) -> IcebergResult:
-        """Make the metadata, or bring it to the newest state: each new commit becomes one snapshot. Nothing is done if there is nothing new.
+        """Make the metadata, or bring it to the newest state: each new commit becomes one snapshot. Does nothing if there is no new commit.
 
         Args:
-            catalog: a catalog of pyiceberg, or its name in pyiceberg's configuration. It gets the same state, after the metadata beside the table.
-            name: of the table there, such as ``sales.orders``.
+            catalog: a catalog of pyiceberg, or its name in pyiceberg's configuration. The catalog gets the same state after the table's folder.
+            name: the table's name in the catalog, such as ``sales.orders``.
             progress: as for `run`.
 
         Raises `UnsupportedTableError` for a table that Iceberg cannot show (the message names the column or the kind of table), and for metadata or a
-        table of another program, which stay as they are; `TableError` if the catalog refuses.
+        table of another program, which stay unchanged; `TableError` if the catalog refuses.
         """
         if bool(name) != (catalog is not None):
             raise InvalidOptionError(
@@ -152,16 +152,16 @@ class IcebergSync(TableService[IcebergResult]):
         return None
 
     def take_over(self) -> IcebergResult:
-        """Nothing: the next sync continues after one that died."""
+        """Do nothing: the next sync continues after one that died."""
         return self._nothing("a sync leaves nothing to finish")
 
     def after_commit(self, turn: Turn) -> bool:
-        """Sync, with ``pyhudi.iceberg.automatic``."""
+        """Sync, if ``pyhudi.iceberg.automatic`` is on."""
         sync.sync(self.context)
         return False
 
     def _run(self, how: Execution, retries: Retries) -> IcebergResult:
-        """Sync, if the table has the metadata, or its options ask for it."""
+        """Sync, if the table has the metadata, or if its options enable it."""
         if not self._wanted():
             return self._nothing(_NONE)
         ask_gate(how.gate, self.context, "to sync the Iceberg metadata")

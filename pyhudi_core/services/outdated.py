@@ -1,6 +1,6 @@
-"""Whether a plan is still what would be planned, when it comes onto the timeline: one check under the lock for the plans of all services.
+"""Check whether a new plan is still valid when it is put on the timeline: one check under the lock for the plans of all services.
 
-Each service says by an `Outdating` what makes its plans outdated; `refuse_outdated` looks for it in what happened since the plan was made.
+Each service describes in an `Outdating` what makes its plans outdated; `refuse_outdated` looks for it among the changes since the plan was made.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ class Outdating:
     """What makes one plan outdated, if another process did it since the plan was made.
 
     Attributes:
-        groups: the file groups of the plan, which no other process may take. With some, a restore outdates the plan, too.
-        taken_by: those that a completed commit makes unfit for the plan.
-        by_instant: the verdict on an instant as it was (None: it was not there) and as it is; None if it does not matter.
-        also: looks for what else makes the plan outdated on a timeline; raises the error.
+        groups: the file groups of the plan, which no other process may take. If there are any, a restore outdates the plan, too.
+        taken_by: returns the file groups that a completed commit makes unfit for the plan.
+        by_instant: returns the verdict on an instant, given its earlier state (None: it did not exist) and its current one; None if it does not
+            matter.
+        also: checks a timeline for other reasons; raises the error.
     """
 
     groups: frozenset[Group] = frozenset()
@@ -43,7 +44,7 @@ class Outdating:
 
 
 def refuse_outdated(transaction: Transaction, outdating: Outdating, found: Timeline) -> None:
-    """Under the lock: raise `CommitConflictError` if a plan is not what would be planned now, at the same requested time."""
+    """Check under the lock: raise `CommitConflictError` if the same plan would not be made now, at the same requested time."""
     if outdating.groups:
         _refuse_taken(transaction, outdating, found)
     if outdating.by_instant is not None:

@@ -1,9 +1,8 @@
 """One execution of a plan by this process, which has registered as its executor (``transaction/plan_executors.py``).
 
-`PlanRun` is the frame of every execution: after an error nothing of it is left, and the plan is free for other processes.
-`RewriteRun` is the frame of services that write base files of the data table (compaction). They write once, and commit the same files again if
-another commit came first and the files are still right. The commit goes through ``write/attempt.py`` as every commit does, with the metadata
-table's part in the same decision.
+`PlanRun` is the frame of every execution: after an error it leaves no files, and other processes can execute the plan. `RewriteRun` is the frame of
+services that write base files of the data table (compaction). They write once. If another commit came first and the files are still valid, they
+commit the same files again. The commit goes through ``write/attempt.py`` as every commit does, with the metadata table's part in the same decision.
 """
 
 from __future__ import annotations
@@ -56,8 +55,8 @@ class PlanRun(ABC, Generic[W, T]):
     """One execution.
 
     Attributes:
-        transaction: its context may be read again during the execution.
-        work: what the plan says.
+        transaction: the transaction. Its context may be read again during the execution.
+        work: the content of the plan.
         how: engine, gate and extra metadata.
     """
 
@@ -66,15 +65,15 @@ class PlanRun(ABC, Generic[W, T]):
     how: Execution
 
     def run(self) -> T:
-        """Write and commit. After an error nothing of this execution is left, and the plan is free for others.
+        """Write and commit. After an error this execution leaves no files, and other processes can execute the plan.
 
-        Raises as `transaction.commit.finish`, and what reading the planned files raises.
+        Raises as `transaction.commit.finish`, and the errors of reading the planned files.
         """
         try:
             with at_table(self.transaction.context.table):
                 return self._carry_out()
         except CommitStateUnknownError:
-            self.transaction.heartbeat.handle.cancel()  # it may be decided, so nothing of it is removed
+            self.transaction.heartbeat.handle.cancel()  # the commit may be decided, so no file of it is removed
             raise
         except BaseException as error:
             self._give_up(error)
@@ -83,7 +82,7 @@ class PlanRun(ABC, Generic[W, T]):
             raise
 
     def _give_up(self, error: BaseException) -> None:
-        """Remove what was written. The first error says why, so another one here is only logged: the next execution removes what stays."""
+        """Remove the written files. A second error here is only logged, because the first one has the reason; the next execution removes the rest."""
         context = after_failure(self.transaction.context, error)
         try:
             plan_executors.give_up(replace(self.transaction, context=context))
@@ -93,7 +92,7 @@ class PlanRun(ABC, Generic[W, T]):
             )
 
     def _refuse_overtaken(self, _found: Timeline) -> None:
-        """Under the lock: raise `CommitAbortedError` if another process has taken the execution over."""
+        """Raise `CommitAbortedError`, under the lock, if another process has taken the execution over."""
         plan_executors.refuse_overtaken(self.transaction)
 
     @abstractmethod
@@ -115,8 +114,8 @@ class RewriteRun(PlanRun[W, Rewritten]):
 
     Attributes:
         snapshot: the table's state when the execution began, for the schema.
-        current: the state from which the metadata table is written; newer than ``snapshot`` if that may have changed.
-        rounds: how often the commit was tried.
+        current: the state from which the metadata table is written; newer than ``snapshot`` if the metadata table may have changed.
+        rounds: number of attempts to commit.
 
     The context of the transaction is read again for each round, because a metadata table may come or go while the files are written.
     """
@@ -128,7 +127,7 @@ class RewriteRun(PlanRun[W, Rewritten]):
     @property
     @abstractmethod
     def _noun(self) -> str:
-        """What the execution is, in sentences."""
+        """The name of the execution for sentences."""
 
     @abstractmethod
     def _write(self) -> Written:
@@ -136,7 +135,7 @@ class RewriteRun(PlanRun[W, Rewritten]):
 
     @abstractmethod
     def _attempt(self, written: Written) -> Attempt:
-        """Return the commit of the files, as it is right now."""
+        """Return the commit of the files, for the current state of the table."""
 
     def _carry_out(self) -> Rewritten:
         self.snapshot = self.current = self._fit(self.transaction.context)
@@ -145,7 +144,7 @@ class RewriteRun(PlanRun[W, Rewritten]):
         return self._commit(written)
 
     def _commit(self, written: Written) -> Rewritten:
-        """Publish; again with the same files if another commit came first and they are still right."""
+        """Publish the commit. Repeat this with the same files if another commit came first and the files are still valid."""
         with Retries(self.transaction.context) as retries:
 
             def attempt() -> Rewritten:
@@ -157,7 +156,7 @@ class RewriteRun(PlanRun[W, Rewritten]):
             return retries.until_done(attempt)
 
     def _refuse_lost_files(self, metadata: CommitMetadata) -> None:
-        """Raise `CommitAbortedError` if files are gone: a program that does not register, Hudi, has begun the same plan anew."""
+        """Raise `CommitAbortedError` if files are gone: Hudi, which does not register executors, has started the same plan again."""
         context = self.transaction.context
         paths = [stat.path for stat in metadata.stats]
         lost = [
@@ -179,7 +178,7 @@ class RewriteRun(PlanRun[W, Rewritten]):
     def _next_round(self) -> None:
         """Remove the metadata table's files of a lost round, and read the table's properties again.
 
-        The state is read again, too, if there may be another metadata table now.
+        The state is read again, too, if the metadata table may be another one now.
         """
         known = self.transaction.context
         if self.rounds:
@@ -191,7 +190,7 @@ class RewriteRun(PlanRun[W, Rewritten]):
             self.current = self._fit(context)
 
     def _fit(self, context: TableContext) -> Snapshot:
-        """Return the table's state now. Raises `UnsupportedTableError` if this release cannot rewrite its files."""
+        """Return the table's current state. Raises `UnsupportedTableError` if this release cannot rewrite its files."""
         snapshot = load(context)
         operation = OperationType.of(self.transaction.requested.action)
         refused, altered = refusal_of(context, snapshot, operation), self._altered_since(snapshot)
@@ -208,18 +207,21 @@ class RewriteRun(PlanRun[W, Rewritten]):
         )
 
     def _altered_since(self, snapshot: Snapshot) -> str | None:
-        """Say why the plan's time does not fit the columns. `table.alter` is refused beside a plan; Hudi's ``ALTER TABLE`` is not."""
+        """Say why the columns have changed since the plan's time; None if they have not.
+
+        `table.alter` is refused while a plan is pending; Hudi's ``ALTER TABLE`` is not.
+        """
         renamed = names_at(snapshot.evolution, self.transaction.requested_time) is not None
         return "the columns of the table were altered after it was planned" if renamed else None
 
     def _kept_metadata(self) -> MetadataSlices | None:
-        """Return the metadata table that the commit keeps true; None if there is none. Raises as `slices_to_keep`."""
+        """Return the metadata table that the commit updates; None if there is none. Raises as `slices_to_keep`."""
         context, current = self.transaction.context, self.current
         operation = OperationType.of(self.transaction.requested.action)
         return metadata_update.slices_to_keep(context, current, current.schema, operation)
 
     def _settings(self) -> HandleSettings:
-        """Say how the files are written."""
+        """Return the settings for writing the files."""
         context = self.transaction.context
         settings = HandleSettings.of(
             self.transaction.requested_time, self.snapshot.schema, context.config, context.options.files
@@ -232,7 +234,7 @@ def _written(context: TableContext) -> tuple[str, ...]:
 
 
 def replaced_since(transaction: Transaction, timeline: Timeline) -> dict[Group, Instant]:
-    """Return the file groups that commits replaced since the plan was made, and the commit that replaced each."""
+    """Return the file groups that commits replaced since the plan was made, each with its replacing commit."""
     known = {instant.group for instant in transaction.start.commits}
     folder = transaction.context.folder
     found: dict[Group, Instant] = {}
@@ -245,7 +247,7 @@ def replaced_since(transaction: Transaction, timeline: Timeline) -> dict[Group, 
 
 
 def shared_out(items: Sequence[T], size_of: Callable[[T], int], tasks: int) -> list[list[T]]:
-    """Return the items for each task: the largest first, each to the task with the least; at most as many tasks as items."""
+    """Distribute items over tasks: the largest first, each to the task with the least work. There are at most as many tasks as items."""
     shares: list[list[T]] = [[] for _ in range(max(1, min(len(items), tasks)))]
     load_of = [(0, number) for number in range(len(shares))]
     for item in sorted(items, key=lambda item: -size_of(item)):

@@ -1,8 +1,9 @@
-"""Services whose plans are on the timeline, for any process to execute: compaction, log compaction, clustering, cleaning, indexing and restores of a
-table, compaction and cleaning of its metadata table. Others, such as expiry and sweep, have no plans there, and extend `TableService`.
+"""Services whose plans are on the timeline, so that any process can execute them: compaction, log compaction, clustering, cleaning, indexing and
+restores of a table, compaction and cleaning of its metadata table. Other services, such as expiry and sweep, have no plans there, and extend
+`TableService`.
 
-They share three things: how a plan comes onto the timeline, which pending plan a process executes, and what runs inline after a commit. A service
-adds its plan, the check of the plan under the lock, how a requested file is read, and the execution itself (``services/plan_run.py``).
+They share three steps: putting a plan on the timeline, choosing the pending plan to execute, and running inline after a commit. A service adds its
+plan, the check of the plan under the lock, the decoding of a requested file, and the execution itself (``services/plan_run.py``).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from pyhudi_core.write.checks import checked_extra
 from pyhudi_core.write.retrying import Retries
 
 _IN_ONE = 5
-"""A service that is due after at most so many commits is planned and executed after the same commit."""
+"""A service that is due after at most this number of commits is planned and executed after the same commit."""
 
 
 class TimelinePlan(ServicePlan, Protocol):
@@ -42,10 +43,10 @@ class TimelinePlan(ServicePlan, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PlannedResult(ServiceResult):
-    """What the execution of one plan did, or of several ones. A service adds counts, fields of type int."""
+    """The result of executing one or more plans. A service adds counts as fields of type int."""
 
     def and_then(self, later: Self) -> Self:
-        """Return both together: the sums of all counts. A token names one commit. The result of two commits has no token."""
+        """Return the sum of both results. A token names one commit, so the result of two commits has no token."""
         if not self:
             return later
         if not later:
@@ -70,20 +71,20 @@ R = TypeVar("R", bound=PlannedResult)
 
 
 class PlannedService(TableService[R], Generic[P, W, R]):
-    """A service with plans on the timeline. ``P`` is its plan, ``W`` what a requested file says is to be done, ``R`` its result."""
+    """A service with plans on the timeline. ``P`` is its plan, ``W`` the work that a requested file describes, ``R`` its result."""
 
     action: ClassVar[Action]
     noun: ClassVar[str]
-    """What one plan is called in sentences."""
+    """The name of one plan in sentences."""
 
     def plan(self, *, triggered: bool = False) -> P:
-        """Return what `schedule` would plan now. With ``triggered``, the plan is empty until the trigger of the options is met."""
+        """Return what `schedule` would plan now. With ``triggered``, the plan is empty until the trigger of the options is reached."""
         return self._planned(self.context.folder.load(), triggered=triggered)
 
     def schedule(self, *, triggered: bool = False) -> Instant | None:
         """Put a plan on the timeline; None if there is nothing to do.
 
-        Raises `CommitConflictError` if a writer came first: plan again. Raises the error of a plan that is refused.
+        Raises `CommitConflictError` if a writer committed first; then plan again. Raises the error of a plan that is refused.
         """
         return self._scheduled(triggered=triggered)[0]
 
@@ -116,16 +117,16 @@ class PlannedService(TableService[R], Generic[P, W, R]):
         return self._free(self._pending())
 
     def under_way(self) -> list[Instant]:
-        """Return the plans on the timeline that somebody executes."""
+        """Return the plans on the timeline that a process executes."""
         return [plan for plan in self._pending() if not plan_executors.is_free(self.context, plan)]
 
     def take_over(self) -> R:
-        """Execute to their end the plans that a dead process began to execute."""
+        """Finish the executions that dead processes began."""
         begun = [i for i in self.waiting() if i.state is State.INFLIGHT]
         return self._execute_all(begun, f"no dead process has left a {self.noun}", None)
 
     def _run(self, how: Execution, retries: Retries) -> R:
-        """Execute the plans that are there and that no process executes; then plan and execute."""
+        """Execute the pending plans that no process executes; then plan and execute."""
         done = self._nothing("")
         for plan in self.waiting():
             done = done.and_then(retries.until_done(partial(self._execute, plan.requested_time, how)))
@@ -136,31 +137,31 @@ class PlannedService(TableService[R], Generic[P, W, R]):
         return seen.instants == start.instants
 
     def _foreseen(self, timeline: Timeline, *, triggered: bool) -> P | None:
-        """Return the plan before a time is reserved for it; None if there is one, and it is made after that."""
+        """Return the plan before a time is reserved for it. None means that there is a plan, which is made after the reservation."""
         return self._planned(timeline, triggered=triggered)
 
     @abstractmethod
     def _planned(self, timeline: Timeline, *, triggered: bool) -> P:
-        """Return what to do in the state of a timeline."""
+        """Return the plan for the state of a timeline."""
 
     @abstractmethod
     def _outdating(self, transaction: Transaction, plan: P) -> Outdating:
-        """Return what makes the plan outdated, if another process did it since the plan was made."""
+        """Return the changes by other processes that make the plan outdated."""
 
     def _published_before(self, transaction: Transaction, plan: P) -> Sequence[Publication]:
-        """Return what the decision of the plan publishes before the requested file; staged by this call."""
+        """Stage and return the files that the decision of the plan publishes before the requested file."""
         return ()
 
     @abstractmethod
     def _decode(self, data: bytes, path: str) -> W:
-        """Return what a requested file with these bytes says is to be done."""
+        """Return the work that a requested file with these bytes describes."""
 
     @abstractmethod
     def _run_plan(self, transaction: Transaction, work: W, how: Execution) -> R:
-        """Write and commit, as the plan's executor."""
+        """Write and commit as the plan's executor."""
 
     def _execute(self, requested_time: str | None, how: Execution) -> R:
-        """Carry out one plan: choose it, claim it, execute it. The execution ends with the decision of its commit."""
+        """Execute one plan: choose it, register as its executor, execute it. The execution ends with the decision of its commit."""
         chosen, why_not = self._chosen(requested_time)
         if chosen is None:
             return self._nothing(why_not)
@@ -177,23 +178,23 @@ class PlannedService(TableService[R], Generic[P, W, R]):
         try:
             return self._run_plan(begun, work, how)
         except (CommitError, LockError):
-            raise  # they say what became of the plan, or another attempt follows
+            raise  # these errors say what became of the plan, or another attempt follows
         except HudiError as error:
             known = f"{error.hint.rstrip('.')}. " if error.hint else ""
             error.hint = known + self._stays(chosen.requested_time)
             raise
 
     def _stays(self, time: str) -> str:
-        """Return what becomes of the plan of an execution that failed."""
+        """Return a sentence about the plan after a failed execution."""
         removed = f", and table.{self.name}.cancel({time!r}) removes it" if hasattr(self, "cancel") else ""
         return f"The plan of the {self.noun} {time} stays on the timeline: the next run executes it{removed}."
 
     def _groundwork(self, plan: Instant, work: W, how: Execution) -> Groundwork | None:
-        """Return what has to be there before the execution begins; None for most services."""
+        """Return the preconditions of the execution; None for most services."""
         return None
 
     def _chosen(self, requested_time: str | None) -> tuple[Instant | None, str]:
-        """Return the plan to execute; or None, and why."""
+        """Return the plan to execute; or None, and the reason."""
         pending = self._pending()
         if requested_time is not None:
             found = next((i for i in pending if i.requested_time == requested_time), None)
@@ -204,10 +205,10 @@ class PlannedService(TableService[R], Generic[P, W, R]):
         return None, f"other processes execute the {len(pending)} planned {self.noun}s"
 
     def _step(self, engine: Engine | None, found: Timeline, every: int) -> R | None:
-        """Do a part of what is due: plan it after one commit, and execute the plan after the next one, so that no commit pays for both.
+        """Do one part of the due work: plan after one commit, and execute the plan after the next commit, so that no commit pays for both.
 
-        What is due after few commits (``every``) is planned and executed at once, as whoever wants that expects. ``found`` is the timeline that the
-        commit found. Returns what was executed, or that it is planned; None if there was nothing to do.
+        A service that is due after few commits (``every``) plans and executes at once, as its user expects. ``found`` is the timeline that the commit
+        found. Returns the result of the execution or the planning; None if there was nothing to do.
         """
         if every <= _IN_ONE:
             return self._inline(engine) or None
@@ -216,7 +217,7 @@ class PlannedService(TableService[R], Generic[P, W, R]):
         return None if self.schedule(triggered=True) is None else self._nothing("it is planned")
 
     def _inline(self, engine: Engine | None) -> R:
-        """Execute the plans that no process executes, then plan and execute what is due."""
+        """Execute the plans that no process executes, then plan and execute the due work."""
         done = self._execute_all(self.waiting(), "", engine)
         scheduled = self.schedule(triggered=True)
         return done if scheduled is None else done.and_then(self._execute_all([scheduled], "", engine))
@@ -233,11 +234,11 @@ class PlannedService(TableService[R], Generic[P, W, R]):
         return [i for i in self.context.folder.load().pending if i.action is self.action]
 
     def _free(self, plans: list[Instant]) -> list[Instant]:
-        """Return those that no process executes."""
+        """Return the plans that no process executes."""
         return [i for i in plans if plan_executors.is_free(self.context, i)]
 
     def _read(self, plan: Instant) -> W | None:
-        """Return what the requested file says; None if it is not there any more."""
+        """Return the content of the requested file; None if the file is gone."""
         path = self.context.folder.file(Instant(plan.requested_time, plan.action, State.REQUESTED))
         try:
             return self._decode(self.context.storage.get(path), path)

@@ -1,10 +1,10 @@
-"""How far an execution of a table service is, for whoever watches it: the command line, Dagster, a program of the user.
+"""The progress of an execution of a table service, for the command line, Dagster, or a program of the user.
 
-Progress is a callable that is given from outside (`Execution.progress`). It is called as ``progress(what, done, total)``: what is done now, how many
-of it are done, and how many there are (0: not known). Its calls come from the threads of the tasks, so the numbers may come out of order. Tasks
-on Spark run in other processes: there only the beginning and the end of their part is reported. Nothing is reported after the decision of a commit,
-so an error that the callable raises ends the execution like any other error there. What was done before it stays done: a clean, a restore or a sweep
-may have deleted files, an archival (in several moves) or an erasure (in several commits) has completed the steps before.
+The caller passes a callable (`Execution.progress`). It is called as ``progress(what, done, total)``: the current work, the number of finished steps,
+and the number of all steps (0: unknown). The threads of the tasks call it, so the numbers may come out of order. Tasks on Spark run in other
+processes: only the beginning and the end of their part is reported. Nothing is reported after the decision of a commit. So an error of the callable
+ends the execution as any other error does. Earlier steps are not undone: a clean, a restore or a sweep may have deleted files, and an archival (in
+several moves) or an erasure (in several commits) has completed the earlier ones.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyhudi_core.engine.base import Engine, TaskFunction, TaskInfo
 
 ServiceProgress = Callable[[str, int, int], object]
-"""Called with what is done now, the number done, and the number of all (0: not known)."""
+"""Called with the current work, the number of finished steps, and the number of all steps (0: unknown)."""
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ def silent(_what: str, _done: int, _total: int) -> None:
 
 @dataclass(slots=True)
 class Steps:
-    """Equal steps of one kind, such as files that are written; any thread may report one."""
+    """Equal steps of one kind, such as written files. Any thread may report a step."""
 
     progress: ServiceProgress
     what: str
@@ -38,11 +38,11 @@ class Steps:
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     def begin(self) -> None:
-        """Report that none is done yet."""
+        """Report that no step is finished yet."""
         self.progress(self.what, 0, self.total)
 
     def add(self, number: int = 1) -> None:
-        """Report that so many more are done."""
+        """Report this number of finished steps."""
         done = 0
         for _ in range(number):
             done = next(self._numbers)
@@ -50,24 +50,24 @@ class Steps:
             self.progress(self.what, min(done, self.total), self.total)
 
     def end(self) -> None:
-        """Report that all are done."""
+        """Report that all steps are finished."""
         self.progress(self.what, self.total, self.total)
 
     def over(self, items: Sequence[T]) -> Iterator[T]:
-        """Yield the items; each is reported as done when the next one is asked for."""
+        """Yield the items. Each item is reported as finished when the next one is requested."""
         self.begin()
         for item in items:
             yield item
             self.add()
 
     def counted(self, task: TaskFunction, engine: Engine) -> TaskFunction:
-        """Return the task function; where it runs in this process, each row that it yields (a written file) is a step."""
+        """Return the task function. If it runs in this process, each row that it yields (a written file) is reported as a step."""
         return _Counted(task, self) if engine.in_process else task
 
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """Task function: another one, whose rows are reported."""
+    """Task function: runs another one, and reports its rows."""
 
     task: TaskFunction
     steps: Steps

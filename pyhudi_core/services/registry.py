@@ -48,16 +48,16 @@ SERVICES: tuple[type[TableService[Any]], ...] = (
     IcebergSync,
     CatalogSync,
 )
-"""In the order in which they have their turn, after a commit and in upkeep.
+"""The services in the order in which they run, after a commit and in upkeep.
 
-Cleaning comes before what replaces file groups: the older slices of a replaced group stay as long as the group, until newer commits are made. A
-table that gets none would keep them for ever.
+Cleaning comes before services that replace file groups. The older slices of a replaced group stay as long as the group itself, until newer commits
+exist. A table without newer commits would keep them permanently.
 """
 
 
 @printable
 class ServicesByName(dict[str, TableService[Any]]):
-    """The services of one table, by name. Raises `InvalidOptionError`, with the names that there are, for another name."""
+    """The services of one table, by name. For an unknown name it raises `InvalidOptionError`, which lists the names."""
 
     def __missing__(self, name: str) -> TableService[Any]:
         raise InvalidOptionError(f"{name!r} is no table service", hint=f"Choose one of {', '.join(self)}.")
@@ -75,10 +75,10 @@ def services_of(context: TableContext) -> ServicesByName:
 
 
 def with_turns(options: WriteOptions) -> tuple[type[TableService[Any]], ...]:
-    """Return the services that the options give a turn after each commit. The others are not made."""
+    """Return the services that the options enable after each commit. The other services are not created."""
     return tuple(kind for kind in SERVICES if any(attrgetter(name)(options) for name in kind.turns))
 
 
 def service_kinds() -> tuple[type[TableService[Any]], ...]:
-    """Return the services that a table of this release has, in the order in which they run: for programs that name them before they open a table."""
+    """Return the services of a table of this release, in the order in which they run, for programs that need their names before they open a table."""
     return SERVICES

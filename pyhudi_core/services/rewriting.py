@@ -1,4 +1,4 @@
-"""What compaction and clustering share: which tables this release can rewrite, and how much one plan takes."""
+"""Shared by compaction and clustering: which tables this release can rewrite, and how much one plan takes."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def refusal_of(context: TableContext, snapshot: Snapshot, operation: OperationTy
 
 
 def refused_case(case: Case) -> Refused | None:
-    """Return the first rule that refuses a service, as its plan says it; None if none does."""
+    """Return the first rule that refuses a service, in the form of a plan's refusal; None if no rule does."""
     found = next(refusals.refusals_of((*refusals.BEFORE_ROWS, *refusals.AT_BEGIN), case), None)
     return None if found is None else Refused(found[1], mendable=found[0].mendable)
 
 
 def within(taken: Iterable[T], most_bytes: int, size: Callable[[T], int]) -> list[T]:
-    """Return those parts of a plan, in their order, that together have no more bytes (0: no limit). Smaller parts follow one that is left out."""
+    """Return the parts of a plan, in order, that fit into this number of bytes (0: no limit). Smaller parts may follow an omitted one."""
     found: list[T] = []
     spent = 0
     for part in taken:

@@ -1,21 +1,21 @@
-"""The protocol of table services: plan, schedule, execute, take over, and a turn after each commit (specification, "Table Services").
+"""The protocol of table services: plan, schedule, execute, take over, and run after commits (specification, "Table Services").
 
-A service looks after one table: a data table, or a metadata table, which is a table like any other. It is made from a `TableContext`, and perhaps
-what is asked for (the partitions of an indexing, the target of a restore). It keeps nothing of what it did, so any process may do any step.
+A service maintains one table: a data table, or a metadata table, which is a table like any other. It is made from a `TableContext`, and in some cases
+from a request (the partitions of an indexing, the target of a restore). A service object has no state, so any process may do any step.
 
-- `plan` is pure: it reads a state of the table, and computes from it what would be done and why. It writes nothing. A plan that is empty because the
-  service would be refused (`Refused`) is not one with nothing to do: `schedule` and `run` raise its error.
+- `plan` is pure: it reads a state of the table, and computes what would be done and why. It writes nothing. If the service would be refused
+  (`Refused`), the plan is empty, and `schedule` and `run` raise its error.
 - `schedule` puts a plan on the timeline as a requested instant, decided under the table's lock (``transaction/decision.py``). From then on the plan
   belongs to the table, not to the process.
-- `execute` carries a scheduled plan out, and holds the lock only at its end. It is idempotent: the work of a dead process is used or repeated, and
-  it ends with a completed instant that is decided as a commit is.
+- `execute` executes a scheduled plan, and holds the lock only at its end. It is idempotent: the work of a dead process is used or repeated, and it
+  ends with a completed instant that is decided as a commit is.
 - `run` does both, in the retry loop of all writes (``write/retrying.py``). Plans on the timeline that no process executes come first.
-- `take_over` finishes what processes left that are known to be dead.
-- `after_commit` is called after each commit of this process, on the engine that wrote it, if an option of ``turns`` is on. The commit stands whatever
-  happens there.
+- `take_over` finishes the work of dead processes.
+- `after_commit` is called after each commit of this process, on the engine that wrote it, if an option of ``turns`` is on. A failure there does not
+  affect the commit.
 
 A service whose plans are not on the timeline (archival: Hudi has no instant for it) returns None from `schedule`, and `execute` makes its own plan.
-What the others share is in ``services/planned_service.py``.
+The shared code of the other services is in ``services/planned_service.py``.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ Figures = Mapping[str, int | float]
 
 @set_module("pyhudi")
 class ServicePlan(Protocol):
-    """What a service would do now: true if there is something. A frozen value; it prints as a sentence."""
+    """What a service would do now; true if there is work. A frozen value that prints as a sentence."""
 
     @property
     def why_not(self) -> str:
-        """Why there is nothing to do, or what keeps the service from doing more."""
+        """The reason why there is nothing to do, or what keeps the service from doing more."""
         ...
 
     @property
     def figures(self) -> Figures:
-        """What the plan amounts to: files, bytes, instants as far as they are known, and ``estimated_seconds`` (``estimates.py``)."""
+        """The size of the plan: files, bytes and instants as far as they are known, and ``estimated_seconds`` (``estimates.py``)."""
         ...
 
     def __bool__(self) -> bool: ...
@@ -64,10 +64,10 @@ class ServicePlan(Protocol):
 @dataclass(frozen=True, slots=True)
 @printable
 class Refused:
-    """That a service cannot work in a table as it is opened. This is not the same as nothing to do: its plans have it as ``refused``.
+    """The reason why a service cannot work on a table as opened. This differs from a service without work. Plans have it as ``refused``.
 
     Attributes:
-        error: what `TableService.schedule` and `TableService.run` raise; its hint says what to do.
+        error: the error of `TableService.schedule` and `TableService.run`; its hint says what to do.
         mendable: whether an option or a repair helps. False for a kind of table that this release does not rewrite.
     """
 
@@ -76,7 +76,7 @@ class Refused:
 
 
 def refused_by(plan: object) -> Refused | None:
-    """That a plan is empty because the service would be refused; None for plans with work, and if there is nothing to do."""
+    """Return why a plan is empty, if the service would be refused; None for plans with work, and if there is nothing to do."""
     found = getattr(plan, "refused", None)
     assert found is None or isinstance(found, Refused)
     return found
@@ -84,12 +84,12 @@ def refused_by(plan: object) -> Refused | None:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What a service knows when it has its turn after a commit of this process.
+    """The input of a service that runs after a commit of this process.
 
     Attributes:
-        engine: that wrote the commit; None chooses one.
-        files: that the commit wrote.
-        busy: whether another service has worked after this commit. Then what can wait waits, so that no commit pays for two of them.
+        engine: the engine that wrote the commit; None chooses one.
+        files: the files that the commit wrote.
+        busy: whether another service has worked after this commit. Then services that can wait do so, so that no commit pays for two services.
     """
 
     engine: Engine | None = None
@@ -97,20 +97,23 @@ class Turn:
     busy: bool = False
 
     def waits(self, every: int) -> int:
-        """Return for how many commits a service waits that is due after so many: half as many, so that none waits for ever."""
+        """Return for how many commits a service waits that is due every ``every`` commits.
+
+        It is half of that number, so that no service waits endlessly.
+        """
         return every // 2 if self.busy else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """How a plan is carried out.
+    """How a plan is executed.
 
     Attributes:
         engine: where tasks run.
-        gate: asked just before the execution is decided; it answers False or raises to give it up, as for a commit. Dagster's asks whether the
-            run is still wanted.
+        gate: asked just before the execution is decided. To give the execution up, it returns False or raises, as for a commit. The gate of Dagster
+            asks whether the run is still wanted.
         extra_metadata: goes into the completed instant of services that write a commit (compaction, clustering).
-        progress: is called with what is done now, the number done and the number of all (``progress.py``).
+        progress: called with the current work, the number of finished steps, and the number of all steps (``progress.py``).
     """
 
     engine: Engine
@@ -123,11 +126,11 @@ class Execution:
 @dataclass(frozen=True, slots=True)
 @printable
 class ServiceResult:
-    """What an execution did: true if it did something. Each service has its own kind, with more fields.
+    """The result of an execution; true if it changed something. Each service has a subclass with more fields.
 
     Attributes:
-        instants: the instants that it completed, or moved.
-        why_not: why nothing was done, or what kept more from being done.
+        instants: the instants that the execution completed or moved.
+        why_not: why nothing was done, or why not more was done.
     """
 
     service: ClassVar[str] = "service"
@@ -136,12 +139,12 @@ class ServiceResult:
 
     @property
     def changed(self) -> bool:
-        """Whether something was done."""
+        """Whether the execution changed something."""
         return bool(self.instants)
 
     @property
     def figures(self) -> Figures:
-        """What was done, as numbers."""
+        """The figures of the execution."""
         return {"instants": len(self.instants)}
 
     def __bool__(self) -> bool:
@@ -163,14 +166,17 @@ R = TypeVar("R", bound=ServiceResult)
 @set_module("pyhudi")
 @printable
 class TableService(OfTable, ABC, Generic[R]):
-    """One service of one table; see the module's text. ``name`` is its attribute of the table, ``summary`` what it does, in one line."""
+    """One service of one table; see the module's text. ``name`` is its attribute of the table, ``summary`` describes it in one line."""
 
     name: ClassVar[str]
     summary: ClassVar[str]
     action: ClassVar[Action | None] = None
-    """The action of its plans on the timeline; None if they are not there."""
+    """The action of its plans on the timeline; None if its plans are not on the timeline."""
     turns: ClassVar[tuple[str, ...]] = ()
-    """The options that give it a turn after each commit, as attributes of `WriteOptions`; one that is on is enough. Empty: it never has one."""
+    """The options that run the service after each commit, as attributes of `WriteOptions`; one enabled option is enough.
+
+    Empty: the service never runs after a commit.
+    """
 
     def __init__(self, context: TableContext) -> None:
         self.context = context
@@ -180,11 +186,11 @@ class TableService(OfTable, ABC, Generic[R]):
 
     @abstractmethod
     def plan(self) -> ServicePlan:
-        """Return what would be done now, and why, or why not. Changes nothing."""
+        """Return the work that would be done now, with the reason. Changes nothing."""
 
     @abstractmethod
     def schedule(self) -> Instant | None:
-        """Put a plan on the timeline; returns its instant, or None if there is nothing to do. Raises the error of a plan that is refused."""
+        """Put a plan on the timeline, and return its instant; None if there is nothing to do. Raises the error of a plan that is refused."""
 
     def execute(
         self,
@@ -195,9 +201,9 @@ class TableService(OfTable, ABC, Generic[R]):
         *,
         progress: ServiceProgress | None = None,
     ) -> R:
-        """Execute a scheduled plan of any process: the one of ``instant``, or the oldest. ``spark`` is the session to run on.
+        """Execute a scheduled plan of any process: the plan ``instant``, or the oldest one. ``spark`` is the session to run on.
 
-        ``progress`` is called as ``progress(what, done, total)`` while the plan is executed, see `Execution`.
+        ``progress`` is called as ``progress(what, done, total)`` during the execution, see `Execution`.
         """
         return self._execute(self._time_of(instant), self._how(spark, gate, extra_metadata, progress))
 
@@ -211,22 +217,22 @@ class TableService(OfTable, ABC, Generic[R]):
     ) -> R:
         """Schedule a plan and execute it; if another commit comes first, try again, as often as the table's options say.
 
-        A plan that is on the timeline stays there, and is what the next attempt executes. ``gate``, ``extra_metadata`` and ``progress`` as in
-        `Execution`. Raises the error of a plan that is refused: without this error, a table without upkeep would look like a table that needs none.
+        A plan on the timeline stays there; the next attempt executes it. ``gate``, ``extra_metadata`` and ``progress`` as in `Execution`. Raises the
+        error of a plan that is refused: without this error, a table without upkeep would look like a table that needs none.
         """
         how = self._how(spark, gate, extra_metadata, progress)
         with Retries(self.context) as retries:
             return self._run(how, retries)
 
     def _run(self, how: Execution, retries: Retries) -> R:
-        """`run`, in the retry loop."""
+        """Run the service as `run`, inside the retry loop."""
         scheduled, why_not = retries.until_done(self._scheduled)
         if scheduled is None and self.action is not None:
             return self._nothing(why_not)
         return retries.until_done(lambda: self._execute(self._time_of(scheduled), how))
 
     def _scheduled(self) -> tuple[Instant | None, str]:
-        """`schedule`, and why there is nothing to do."""
+        """Schedule a plan, and return it or the reason why there is nothing to do."""
         return self.schedule(), ""
 
     def _how(
@@ -236,34 +242,34 @@ class TableService(OfTable, ABC, Generic[R]):
         return Execution(engine, gate, extra or {}, progress or silent)
 
     def waiting(self) -> list[Instant]:
-        """Return the plans on the timeline that no process executes, oldest first, whoever made them; empty if plans are not there.
+        """Return the plans on the timeline that no process executes, oldest first, whoever made them; empty for services without such plans.
 
         Changes nothing.
         """
         return []
 
     def unattended(self) -> list[Instant]:
-        """Return those of `waiting` that a program may execute although nobody asked for it now: auto mode, and sensors."""
+        """Return the plans of `waiting` that auto mode and sensors may execute without a request by a user."""
         return self.waiting()
 
     def under_way(self) -> list[Instant]:
-        """Return the plans on the timeline that a process executes now, or that a program began which does not show whether it is alive."""
+        """Return the plans on the timeline that a process executes now, or that an unknown program, which may be alive, has begun to execute."""
         return []
 
     @abstractmethod
     def take_over(self) -> R:
-        """Finish what dead processes left of this service."""
+        """Finish the work of this service that dead processes left."""
 
     def after_commit(self, turn: Turn) -> bool:
-        """Do what is due after a commit of this process. Called only if an option of ``turns`` is on.
+        """Do the due work after a commit of this process. Called only if an option of ``turns`` is on.
 
-        Returns whether others may wait because of it: it worked, and does not work after each commit.
+        Returns whether other services may wait therefore: this service worked, and does not work after each commit.
         """
         return False
 
     @abstractmethod
     def _execute(self, requested_time: str | None, execution: Execution) -> R:
-        """Carry out the plan with this requested time; None: the oldest one."""
+        """Execute the plan with this requested time; None: the oldest plan."""
 
     @abstractmethod
     def _nothing(self, why_not: str) -> R:

@@ -1,10 +1,10 @@
-"""Tags: savepoints that a schedule makes, and that go when newer ones are enough (``pyhudi.tags.daily=30`` and others).
+"""Tags: savepoints that a schedule makes, and deletes when there are enough newer ones (``pyhudi.tags.daily=30`` and others).
 
-A tag is a savepoint of the newest commit, made by `TAGGED_BY`; its comment names the schedules and their periods, such as ``daily 2026-11-29``.
-One is due in each period of a schedule (hour, day, week, month, in UTC), if the newest commit has no savepoint. Of each schedule the last tags of
-so many periods stay; a tag that no schedule keeps goes. So one tag can be that of a day and of a month. Savepoints of others stay.
+A tag is a savepoint of the newest commit, made by `TAGGED_BY`; its comment names the schedules and their periods, such as ``daily 2026-11-29``. A tag
+is due in each period of a schedule (hour, day, week, month, in UTC), if the newest commit has no savepoint. Each schedule keeps the last tags of its
+number of periods; a tag that no schedule keeps is deleted. One tag can belong to a day and to a month. Other savepoints stay.
 
-A savepoint is made and deleted by a decision each, so a run that dies leaves whole tags, and the next run goes on.
+One decision makes a savepoint, and one deletes it. So a run that dies leaves only complete tags, and the next run continues.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _OFF = "no schedule of tags: give pyhudi.tags.daily=30, or hourly, weekly, month
 @dataclass(frozen=True, slots=True)
 @printable
 class TaggingPlan:
-    """Which tags a run would make and delete; false, with the reason, if none.
+    """The tags that a run would make and delete; false, with the reason, if there are none.
 
     Attributes:
         commit: the requested time of the commit that gets a tag; empty if no tag is due.
-        names: of the tag: schedules with their periods.
+        names: the names of the tag: schedules with their periods.
         gone: the commits whose tags would be deleted.
     """
 
@@ -45,7 +45,7 @@ class TaggingPlan:
 
     @property
     def figures(self) -> Figures:
-        """Tags that are made, and tags that go."""
+        """Numbers of tags to make and to delete."""
         return {"made": int(bool(self.commit)), "deleted": len(self.gone)}
 
     def __bool__(self) -> bool:
@@ -60,7 +60,7 @@ class TaggingPlan:
 
 @dataclass(frozen=True, slots=True)
 class TaggingResult(ServiceResult):
-    """Which tags were made and deleted, by the requested times of their commits."""
+    """The tags that were made and deleted, by the requested times of their commits."""
 
     service: ClassVar[str] = "tagging"
     made: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ class TaggingResult(ServiceResult):
 
     @property
     def figures(self) -> Figures:
-        """Tags that were made and deleted."""
+        """Numbers of tags that were made and deleted."""
         return {"made": len(self.made), "deleted": len(self.deleted)}
 
 
@@ -108,7 +108,7 @@ class ScheduledTags(TableService[TaggingResult]):
         return None
 
     def take_over(self) -> TaggingResult:
-        """Nothing: what a run that died had made is whole, and the next run goes on."""
+        """Do nothing: a run that died has left only complete tags, and the next run continues."""
         return self._nothing("a run leaves nothing to finish")
 
     def _run(self, how: Execution, retries: Retries) -> TaggingResult:
@@ -121,7 +121,8 @@ class ScheduledTags(TableService[TaggingResult]):
         names = ", ".join(planned.names)
         tag = savepoints.create(planned.commit, names, TAGGED_BY) if planned.commit else None
         made = (tag.instant,) if tag is not None and tag.created_by == TAGGED_BY else ()
-        # What goes follows from the tags that are there now: somebody may have saved the commit first, and then the older tag is the last one.
+        # The deletion follows from the current tags: another process may have made a savepoint of the commit first, and then the older tag is the
+        # last one.
         tags = [one for one in savepoints if one.created_by == TAGGED_BY]
         gone = _gone(tags, dict(_schedules(self.context.options.upkeep)))
         return TaggingResult(made=made, deleted=tuple(tag.instant for tag in gone if savepoints.delete(tag)))
@@ -134,7 +135,7 @@ class ScheduledTags(TableService[TaggingResult]):
 
 
 def _schedules(options: UpkeepOptions) -> Iterator[tuple[str, int]]:
-    """Yield the schedules that are on, with the number of their tags that stay."""
+    """Yield the enabled schedules, each with the number of tags to keep."""
     for name in _PERIODS:
         keep: int = getattr(options, f"tags_{name}")
         if keep:

@@ -1,14 +1,13 @@
-"""Which services of a table are due, by statistics of the table: what auto mode (``upkeep_run.py``) decides by, for one table.
+"""Decide which services of one table are due, by statistics of the table. Auto mode (``upkeep_run.py``) uses this.
 
-Every service of the registry takes part. A service without a rule here is due if it has a plan and its own trigger does not say no. There are rules
-where statistics say more than a trigger that counts commits:
+Every service of the registry takes part. A service without a rule here is due if it has a plan, and its own trigger, if any, is reached. There are
+rules where statistics are better than a trigger that counts commits:
 
-- compaction: the trigger of the options, or the bytes of log files compared with those of the base files below them;
+- compaction: the trigger of the options, or the size of log files compared with that of their base files;
 - clustering: how many file groups a clustering would save;
 - archival: the number of commits on the timeline, compared with ``hoodie.keep.max.commits``.
 
-A plan that is on the timeline and that no process executes is due in any case. Estimates are those of the plan (``estimates.py``). Nothing here
-changes a table.
+A plan on the timeline that no process executes is always due. Estimates are those of the plan (``estimates.py``). This module changes no table.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from pyhudi_core.services.upkeep_rules import UpkeepRules
 from pyhudi_core.write.states import load
 
 _ONLY_DELETES = frozenset({"cleaning", "metadata_cleaning", "sweep", "expiry"})
-"""Services whose bytes are deleted, and cost no time."""
+"""Services that only delete bytes, which takes no time in the estimate."""
 
 
 _IN_PARTS = frozenset({"compaction", "clustering"})
-"""Services that rewrite some file groups now and the others in another run. Their names are those of the options, too."""
+"""Services that can rewrite some file groups in this run and others in another run. The names are also those of their options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +37,13 @@ class Need:
     """Whether one service of one table is due, and why.
 
     Attributes:
-        reason: why, or why not; with the figures that decide.
-        bytes: what would be rewritten, estimated.
-        freed: bytes that the service would delete.
-        seconds: how long it would take, estimated.
-        urgency: how far the deciding figure is beyond its limit; 1 is at the limit.
-        figures: of the plan.
-        refused: that it cannot work in the table as it is opened.
+        reason: why the service is due or not, with the deciding figures.
+        bytes: estimated number of bytes to rewrite.
+        freed: number of bytes that the service would delete.
+        seconds: estimated duration.
+        urgency: the deciding figure divided by its limit; 1 is at the limit.
+        figures: the figures of the plan.
+        refused: why the service cannot work on the table as opened.
     """
 
     service: str
@@ -69,7 +68,7 @@ _Rule = Callable[[TableService[Any], Any, UpkeepRules], _Verdict]
 
 
 def need_of(service: TableService[Any], rules: UpkeepRules) -> Need:
-    """Say whether a service is due now. Raises what its ``plan`` raises."""
+    """Decide whether a service is due now. Raises the errors of its ``plan``."""
     plan = service.plan()
     waiting = service.unattended()
     verdict = _RULES.get(service.name, _by_trigger)(service, plan, rules)
@@ -89,7 +88,7 @@ def need_of(service: TableService[Any], rules: UpkeepRules) -> Need:
 
 
 def _planned_bytes(service: TableService[Any], waiting: Sequence[Instant]) -> int:
-    """Return the bytes that plans on the timeline rewrite: those of their file groups now, because the plans do not have all sizes."""
+    """Return the number of bytes that plans on the timeline rewrite: the current size of their file groups, because plans do not have all sizes."""
     if not waiting or service.name not in _IN_PARTS:
         return 0
     snapshot, times = load(service.context), {instant.requested_time for instant in waiting}
@@ -100,7 +99,7 @@ def _planned_bytes(service: TableService[Any], waiting: Sequence[Instant]) -> in
 
 
 def part_of(service: TableService[Any], most_bytes: float) -> TableService[Any] | None:
-    """Return the same service with plans of so many bytes at most; None if it does not work in parts, or nothing is left of the limit."""
+    """Return the same service with plans of at most this number of bytes; None if it does not work in parts, or if the limit is used up."""
     if service.name not in _IN_PARTS or most_bytes < 1:
         return None
     context = service.context
@@ -111,7 +110,7 @@ def part_of(service: TableService[Any], most_bytes: float) -> TableService[Any] 
 
 
 def _by_trigger(service: TableService[Any], plan: Any, rules: UpkeepRules) -> _Verdict:
-    """For services without a rule of their own: the plan, and what its trigger says."""
+    """Decide for services without a rule of their own, by the plan and its trigger."""
     trigger = getattr(plan, "trigger", "")
     return _Verdict(bool(plan) and getattr(plan, "due", True), trigger or str(plan))
 

@@ -1,4 +1,4 @@
-"""What upkeep goes by, and the names of the services. An orchestrator reads both when it parses a file, so no service is imported here."""
+"""The rules of upkeep, and the names of the services. An orchestrator reads both when it parses a file, so no service is imported here."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ SERVICE_NAMES = (
 @dataclass(frozen=True, slots=True)
 @printable
 class UpkeepRules:
-    """What auto mode goes by.
+    """The rules of auto mode.
 
     Attributes:
-        services: only these, by name; None for all of the registry.
-        log_ratio: compaction is due if the logs have this share of the bytes of the base files below them.
-        small_groups: clustering is due if it would save so many file groups.
-        seconds: no service is begun if the run would take longer, by the estimate. None: no limit.
-        bytes: no service is begun if the run would rewrite more bytes. None: no limit. Of a compaction and of a clustering a part is done that fits.
+        services: names of the services to run; None for all of the registry.
+        log_ratio: compaction is due if the size of the logs reaches this share of the size of their base files.
+        small_groups: clustering is due if it would save this number of file groups.
+        seconds: no service begins if the run would take longer, by the estimate. None: no limit.
+        bytes: no service begins if the run would rewrite more bytes; compaction and clustering then do the part that fits. None: no limit.
     """
 
     services: tuple[str, ...] | None = None

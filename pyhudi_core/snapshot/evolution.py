@@ -17,13 +17,16 @@ from pyhudi_core.model.operation import SERVICE_OPERATIONS
 from pyhudi_core.storage.base import Storage
 
 LATEST_SCHEMA = "latest_schema"
-"""Where a commit keeps the version of the columns, in its extra metadata."""
+"""The key, in the extra metadata of a commit, of the version of the columns."""
 FOLDER = ".hoodie/.schema"
 _COMPLETED = re.compile(r"(\d+)(?:_\d+)?\.schemacommit")
 
 
 def history_name(requested_time: str) -> str:
-    """Return the name of the history that a commit publishes. Hudi finds the commit by the first time; the second one is that of the completion."""
+    """Return the name of the history file that a commit publishes.
+
+    Hudi finds the commit by the first time in it; the second time is that of the completion.
+    """
     return f"{requested_time}_{requested_time}.schemacommit"
 
 
@@ -52,13 +55,13 @@ def find_evolution(
 
 
 def _changes(versions: Iterable[Version]) -> tuple[Version, ...]:
-    """Return these versions without those that have the columns of the one before: tasks get them all, and each commit has one."""
+    """Return these versions without those that repeat the columns of the previous version. Each commit has a version, and tasks get them all."""
     runs = groupby(versions, key=lambda version: version.columns)
     return tuple(next(same) for _, same in runs)
 
 
 def has_other_numbers(storage: Storage, visibility: Visibility) -> bool:
-    """Say whether a table whose columns have no numbers now had some, which are still in its commits or in its history."""
+    """Say whether a table whose columns have no numbers now had numbers earlier, which are still in its commits or in its history."""
     kept = any(version.number and _counts(version, visibility) for version in _history(storage)[1])
     return kept or any(LATEST_SCHEMA in visibility.read_commit(instant).extra for instant in visibility.commits)
 

@@ -38,8 +38,8 @@ _SERIAL = SerialExecutor()
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What was read of the metadata table at the same time as the table's timeline: its own timeline, and the folder of its list of files (None: not
-    listed).
+    """The state of the metadata table that was read together with the table's timeline: its own timeline, and the folder of its list of files (None:
+    not listed).
     """
 
     timeline: Timeline
@@ -51,8 +51,8 @@ class Beside:
 class Snapshot:
     """One state of a table.
 
-    ``bound`` is the completion time up to which commits are seen; None means all completed commits. ``evolution`` is None unless columns have
-    numbers and may therefore be renamed. ``hashed``: whether the table has consistent hashing, if that was looked at together with the state.
+    ``bound`` is the completion time up to which commits are seen; None means all completed commits. ``evolution`` is None unless columns have numbers
+    and may therefore be renamed. ``hashed``: whether the table has consistent hashing, if this was checked together with the state.
     """
 
     config: TableConfig
@@ -100,7 +100,7 @@ def build(
     """Build the snapshot of a loaded timeline.
 
     Args:
-        beside: what is known of the metadata table; None: its timeline is listed now.
+        beside: the known state of the metadata table; None: its timeline is listed now.
         by_name: files count only if a commit names them; False in tests.
         executor: lists folders.
     """
@@ -136,7 +136,7 @@ def build(
 def metadata_file_groups(
     storage: Storage, folder: TimelineFolder, timeline: Timeline, executor: Executor = _SERIAL
 ) -> FileGroupView:
-    """Return the file groups of a metadata table, for the services that look after it; storage, folder and timeline are its own.
+    """Return the file groups of a metadata table, for its services; storage, folder and timeline are its own.
 
     A file counts there if its instant completed: Hudi's commits do not name every file (the empty first log of a file group, for one). Rows of a
     metadata table are records of fixed fields, so there is no schema, and no `Snapshot`.
@@ -149,8 +149,9 @@ def metadata_file_groups(
 def _metadata_table(
     folder: TimelineFolder, config: TableConfig, timeline: Timeline, visibility: Visibility, beside: Beside | None
 ) -> MetadataTable | None:
-    """Return the metadata table if the properties list it, it exists, and it knows every commit. Commits come first,
-    then it, then the storage's listing.
+    """Return the metadata table if the properties list it, it exists, and it contains every commit.
+
+    Commits are trusted first, then the metadata table, then the storage's listing.
     """
     readable = readable_partitions(config)
     if FILES not in readable:
@@ -171,12 +172,12 @@ def _usable(
     visibility: Visibility,
     beside: Beside | None,
 ) -> MetadataTable | None:
-    """Return the metadata table if it is there and knows every commit, and no later one."""
+    """Return the metadata table if it exists, contains every commit, and no later commit."""
     storage = folder.storage
     own = None if beside is None else beside.timeline
     found = MetadataTable.open(timeline, folder, readable, own=own)
     if own is not None and not (len(own) and found.slices.knows(visibility.commits)):
-        # It was listed at the same time as the table's, so it may be older than that.
+        # It was listed at the same time as the table, so its listing may be older than the table's timeline.
         found = MetadataTable.open(timeline, folder, readable)
     elif beside is not None and beside.files is not None:
         found.slices.take(FILES, beside.files)

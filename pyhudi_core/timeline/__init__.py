@@ -1,1 +1,1 @@
-"""The timeline: the actions on a table in their order, active and archived. Also the file ``hoodie.properties``."""
+"""The timeline: the ordered actions on a table, active and archived. Also the file ``hoodie.properties``."""

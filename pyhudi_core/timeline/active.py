@@ -8,9 +8,9 @@ On a disk, Hudi creates a completed file and writes its content afterwards. For 
 waits until the content is complete, and never caches an empty file: a reader that took the file for an empty commit would miss its rows, and
 a writer would rewrite older files and lose them.
 
-An archived instant can still have a completed file here: archival is deleting it, or ended before the deletion, or a delayed process
-published it again. Such a file has no pending file, which is how it is recognised. The archived timeline decides, and the instant is
-left out here. So is an instant that a restore undoes (``timeline/restored.py``).
+An archived instant can still have a completed file here: archival is deleting it, or ended before the deletion, or a delayed process published it
+again. Such an instant has no pending file; this distinguishes it. The active timeline omits it, because the archived timeline decides. The active
+timeline also omits instants that a restore undoes (``timeline/restored.py``).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _BEING_WRITTEN_S = 5.0
 _POLL_S = 0.02
 _LOOKS = 10
 _ONE_PAGE = 250
-"""So many names a storage lists at one moment: a disk more than this, object stores a thousand."""
+"""How many names a storage lists in one atomic call: a disk more than this, object stores a thousand."""
 
 
 @set_module("pyhudi")
@@ -62,8 +62,8 @@ _ONE_PAGE = 250
 class Timeline:
     """Instants ordered by requested time, newest last; iterable, and filterable by action and state.
 
-    ``has_history``: whether the folder of archived instants existed at loading. ``unsettled``: the requested time from which on commits may
-    still appear between those that are shown; None if none can (`TimelineLayout.first_unsettled`).
+    ``has_history``: whether the folder of archived instants existed at loading. ``unsettled``: the requested time after which commits may still
+    appear between the listed ones; None if none can (`TimelineLayout.first_unsettled`).
     """
 
     instants: tuple[Instant, ...] = ()
@@ -72,7 +72,7 @@ class Timeline:
 
     @classmethod
     def of(cls, files: Iterable[Instant], has_history: bool = False) -> Timeline:
-        """Keep the highest state of each instant."""
+        """Build a timeline with the highest state of each instant."""
         best: dict[tuple[str, Action], Instant] = {}
         for instant in files:
             action = instant.action
@@ -80,7 +80,7 @@ class Timeline:
             known = best.get(group)
             if known is None or instant.rank > known.rank:
                 best[group] = instant
-        # No two of them have the same time and action.
+        # No two instants have the same time and action.
         return cls(tuple(sorted(best.values(), key=_TIME_AND_ACTION)), has_history)
 
     def __iter__(self) -> Iterator[Instant]:
@@ -122,17 +122,20 @@ class Timeline:
 
     @property
     def newest_completion(self) -> str:
-        """When the newest of the `commits` completed; empty if there is none."""
+        """The completion time of the newest of the `commits`; empty if there are none."""
         return max((instant.completion_time or "" for instant in self.commits), default="")
 
     @property
     def settled_commits(self) -> tuple[Instant, ...]:
-        """The `commits` before the first place where another one may still appear: a reader of changes that continues behind them misses none."""
+        """The `commits` before the first position where another commit may still appear.
+
+        A reader of changes that continues after them misses no commit.
+        """
         return tuple(i for i in self.commits if self.unsettled is None or i.requested_time < self.unsettled)
 
     @property
     def first_write(self) -> str | None:
-        """The smallest requested time of a commit, deltacommit or replacecommit, pending ones included; archived ones are older."""
+        """The smallest requested time of a commit, deltacommit or replacecommit, pending ones included. Archived ones are older."""
         return min((i.requested_time for i in self.instants if i.action in WRITE_ACTIONS), default=None)
 
     @property
@@ -165,7 +168,7 @@ class Timeline:
         return "\n".join(lines)
 
     def _shown(self) -> list[dict[str, object]]:
-        """Return the newest first."""
+        """Return the instants to print, the newest first."""
         return [
             {"requested": i.requested_time, "completed": i.completion_time, "action": i.action, "state": i.state}
             for i in reversed(self.instants)
@@ -177,10 +180,10 @@ class TimelineFolder:
     """Reads the active timeline of one table.
 
     ``history_path`` is relative to it; ``layout`` says how both are stored; for ``raised`` see `ArchivedTimeline`. ``utc``: times never go back
-    (local times do, once a year). ``clock`` waits for completed files that another process is still writing; without it they are read as they are.
-    ``executor`` makes calls at once that do not wait for each other. ``latest`` is what the last `load` returned, ``listed`` the names that it
-    showed first, and ``undone`` the requested times that it left out because restores name them. ``settled_files`` is for listings of the table's
-    data: this object lives as long as a handle. So does ``small_files``: of a metadata table, files of its list of files by path, each with its tag.
+    (local times do, once a year). ``clock`` waits for completed files that another process is still writing; without a clock they are read at once.
+    ``executor`` makes independent calls concurrently. ``latest`` is the result of the last `load`, ``listed`` the names from its listing, and
+    ``undone`` the requested times that it omitted because restores name them. Two caches live as long as a handle: ``settled_files`` for listings of
+    the table's data, and ``small_files`` for files of the metadata table's list of files, by path, each with its tag.
     """
 
     storage: Storage
@@ -207,7 +210,7 @@ class TimelineFolder:
     def of(
         cls, storage: Storage, config: TableConfig, clock: Clock | None = None, executor: Executor | None = None
     ) -> TimelineFolder:
-        """Return the timeline of the table with these properties, in the layout that they name."""
+        """Return the timeline folder of the table with these properties, in the layout that the properties name."""
         utc, path = config.timeline_timezone == "UTC", config.timeline_folder
         layout = LayoutOne() if config.timeline_layout == 1 else LAYOUT_TWO
         calls = executor or SerialExecutor()
@@ -221,7 +224,7 @@ class TimelineFolder:
         return self._history
 
     def below(self, table: str) -> TimelineFolder:
-        """Return the timeline of a table in a folder of this one, in the same layout, with what it remembers."""
+        """Return the timeline folder of a table inside this one, in the same layout, with its cache."""
         own, history = self.layout.in_table
         path = f"{table}/{own}"
         made = TimelineFolder(self.storage, path, history, layout=self.layout, executor=self.executor)
@@ -244,14 +247,14 @@ class TimelineFolder:
             timeline = replace(timeline, unsettled=unsettled)
         alone = _without_pending_file(timeline, files) if has_history else set()
         if not alone:
-            # Only then does the result depend on the names alone; instants can be archived under the same names.
+            # Only then does the result depend on the names alone: instants can be archived without a change of the names.
             self._parsed = (listed, timeline)
             return timeline
         archived = self.history.among(alone)
         return replace(timeline, instants=tuple(i for i in timeline if i not in archived)) if archived else timeline
 
     def _not_undone(self, files: list[Instant]) -> list[Instant]:
-        """Return the files of instants that no restore names. The plan of a restore does not change, so each is read once."""
+        """Return the files of instants that no restore names. A restore's plan does not change, so each is read once."""
         found = restored.begun(files)
         self.undone = frozenset[str]().union(*map(self._named_by, found.values()))
         return [file for file in files if not restored.is_undone(file, self.undone)] if self.undone else files
@@ -279,7 +282,9 @@ class TimelineFolder:
                     self._commits.pop(path, None)
 
     def files(self) -> tuple[list[Instant], bool]:
-        """Return every file of the active timeline, also of archived and of undone instants, and whether the folder of archived ones exists."""
+        """Return every file of the active timeline, including those of archived and undone instants, and whether the folder of the archived timeline
+        exists.
+        """
         return self._instants(self._names())
 
     def _names(self) -> Names:
@@ -299,7 +304,7 @@ class TimelineFolder:
     def _listed(self) -> Names:
         """Return the names as the storage lists them.
 
-        Raises `CorruptTimelineError` if an instant is a folder: its commit would be left out unseen.
+        Raises `CorruptTimelineError` if an instant is a folder; otherwise its commit would be missing silently.
         """
         names, folders = self.storage.list_names(self.path)
         for folder in folders:
@@ -317,7 +322,7 @@ class TimelineFolder:
         return found, self.history_path.partition("/")[0] in listed[1]
 
     def archived(self, timeline: Timeline, requested_time: str, action: Action | None = None) -> Instant | None:
-        """Return the archived instant with this requested time, if the loaded timeline does not rule it out."""
+        """Return the archived instant with this requested time; None, without a search, if the loaded timeline shows that there is none."""
         return self.history.find(requested_time, action) if timeline.has_history else None
 
     def file(self, instant: Instant) -> str:
@@ -338,27 +343,27 @@ class TimelineFolder:
         return commit
 
     def read_commits(self, instants: Iterable[Instant]) -> None:
-        """Read commits that will be asked for, all at once. Raises as `read_commit`."""
+        """Read these commits concurrently, so that later calls of `read_commit` find them in the cache. Raises as `read_commit`."""
         unknown = self.unread(instants)
         if self.storage.capabilities.parallel_calls > 1 and len(unknown) > 1:
             each(self.storage, self.executor, self.read_commit, unknown)
 
     def unread(self, instants: Iterable[Instant]) -> list[Instant]:
-        """Return those whose files this handle has not read."""
+        """Return the instants whose files this handle has not read."""
         return [instant for instant in instants if self.file(instant) not in self._commits]
 
     def keep(self, instant: Instant, body: bytes) -> None:
-        """Take these bytes for the file of a completed instant, which is lost."""
+        """Use these bytes as the content of a completed instant whose file is lost."""
         path = self.file(instant)
         self._commits[path] = self.layout.decode(body, instant, path)
 
     def published(self, instant: Instant, body: bytes) -> None:
-        """Remember the file of a completed instant that this process has just made. On a network storage it need not be read then."""
+        """Remember the file of a completed instant that this process has just created. Then it need not be read from a network storage."""
         if self.storage.capabilities.parallel_calls > 1:
             self._own = (self.file(instant), body)
 
     def _written(self, instant: Instant, path: str) -> CommitMetadata | None:
-        """Return the content of a completed file, waited for while another process writes it; None if the file stays empty."""
+        """Return the content of a completed file, after a wait if another process still writes it; None if the file stays empty."""
         started = self.clock.monotonic() if self.clock is not None else 0.0
         seen, looks = -1, 0
         while True:
@@ -371,13 +376,15 @@ class TimelineFolder:
             try:
                 return self.layout.decode(data, instant, path)
             except CorruptionError:
-                # A file that does not grow any more is damaged.
+                # A file that stops growing is damaged.
                 seen, looks = len(data), looks + 1 if len(data) == seen else 1
                 if looks == _LOOKS or not self._being_written(path, started):
                     raise
 
     def _refuse_emptied(self, instant: Instant, path: str) -> None:
-        """Raise `CorruptTimelineError` for an empty file of an instant that was begun or planned with content: no writer completes it without."""
+        """Raise `CorruptTimelineError` for an empty file of an instant that began with content: no writer completes such an instant with an empty
+        file.
+        """
         infos = [self.storage.head(self.file(begun)) for begun in _begun(instant)]
         if any(info is not None and info.size for info in infos):
             raise CorruptTimelineError(
@@ -389,7 +396,7 @@ class TimelineFolder:
             )
 
     def _being_written(self, path: str, started: float) -> bool:
-        """Say whether an incomplete file is so young that another process may still write it; waits a moment before it says so."""
+        """Wait a moment if an incomplete file is so young that another process may still write it. Return whether it is."""
         if self.clock is None or self.clock.monotonic() - started > _BEING_WRITTEN_S:
             return False
         info = self.storage.head(path)
@@ -399,7 +406,7 @@ class TimelineFolder:
         return True
 
     def _completed(self, instant: Instant, path: str) -> bytes:
-        """Return the bytes of a completed file, active or archived by now. Raises `SnapshotExpiredError` if it is neither."""
+        """Return the bytes of a completed file, which may be archived by now. Raises `SnapshotExpiredError` if it is neither active nor archived."""
         own, body = self._own
         if path == own:
             return body
@@ -434,7 +441,7 @@ class TimelineFolder:
 
 
 def _begun(instant: Instant) -> Iterator[Instant]:
-    """Yield the pending files that a completed one of its action may have."""
+    """Yield the pending files that can belong to a completed instant."""
     for action in WRITE_ACTIONS:
         if action.completes_as is instant.action:
             yield from (Instant(instant.requested_time, action, state) for state in (State.REQUESTED, State.INFLIGHT))
@@ -445,7 +452,7 @@ def _completion(instant: Instant) -> str:
 
 
 def _without_pending_file(timeline: Timeline, files: Iterable[Instant]) -> set[Instant]:
-    """Return the completed instants of data of which no file says that they were begun."""
+    """Return the completed instants of data without a requested or inflight file."""
     done = State.COMPLETED
     begun = {(i.requested_time, COMPLETES_AS.get(i.action, i.action)) for i in files if i.state is not done}
     data = (i for i in timeline.instants if i.state is done and i.action in DATA_ACTIONS)

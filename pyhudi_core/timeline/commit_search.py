@@ -35,9 +35,8 @@ def commits_holding(
 ) -> Iterator[tuple[Instant, CommitMetadata]]:
     """Iterate over commits that completed after a time and have an extra entry whose key begins with ``key`` (empty: all), newest first.
 
-    A commit that several writers share comes once for each of their batches that brought such an entry, with the entries of the batch.
-    ``timeline`` is the active one if the caller has just loaded it.
-    Raises `CorruptTimelineError` if archived commits that completed after that time cannot be read.
+    A commit with batches of several writers comes once for each batch with such an entry, with the entries of that batch. ``timeline`` is the active
+    one if the caller has just loaded it. Raises `CorruptTimelineError` if archived commits that completed after that time cannot be read.
     """
     # The active timeline is read before the archived one: an instant that archival moves meanwhile appears twice rather than never.
     timeline = folder.load() if timeline is None else timeline
@@ -68,15 +67,16 @@ class _Archived:
     _tries: int = 1
 
     def after(self, bound: str, but: set[tuple[str, Action]]) -> Iterator[tuple[Instant, CommitMetadata]]:
-        """Iterate over commits that completed after ``bound``, newest first, without the instants in ``but``; returned
-        instants are added to it.
+        """Iterate over commits that completed after ``bound``, newest first, except the instants in ``but``.
+
+        Adds each returned instant to ``but``.
         """
         history, state = self.folder.history, self._looked()
         while True:
             try:
                 if self._opened_next(history, state, bound):
                     continue
-            except ObjectNotFoundError:  # a merge of archived files removed the file: the same rows are in another one
+            except ObjectNotFoundError:  # a merge of archived files removed the file: another file has the same rows
                 self._tries += 1
                 if self._tries == _TRIES:
                     raise

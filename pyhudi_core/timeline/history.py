@@ -7,7 +7,7 @@ the state records the problem, and a look-up without a result raises an error in
 
 Invariants
 - nothing is read before it is needed, and only the data files whose range of times can hold the answer;
-- every question makes a new listing; cached manifests and times of data files belong to one entity tag.
+- every look-up makes a new listing; cached manifests and times of data files belong to one entity tag.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ else:
 _log = logging.getLogger(__name__)
 _TRIES = 4
 _MOST_FOUND = 10_000
-"""So many archived instants are remembered."""
+"""How many archived instants are remembered."""
 T = TypeVar("T")
 
 
@@ -92,8 +92,8 @@ class ArchivedTimeline:
     def state(self) -> HistoryState:
         """Read the pointer, list the folder, and read its newest readable manifest.
 
-        If something looks damaged, the folder is read again: this process may have paused during its listing while
-        others changed the folder.
+        If something looks damaged, the folder is read again: this process may have paused during its listing while other processes changed the
+        folder.
         """
         for _ in range(_TRIES - 1):
             with suppress(ObjectNotFoundError):
@@ -137,9 +137,9 @@ class ArchivedTimeline:
     # --- look-ups
 
     def find(self, requested_time: str, action: Action | None = None) -> Instant | None:
-        """Return the archived instant with this requested time: of an action, or a commit, deltacommit or replacecommit.
+        """Return the archived instant with this requested time and action (by default a commit, deltacommit or replacecommit).
 
-        What was found once stays archived, and is remembered.
+        Found instants are remembered, because they stay archived.
         """
         known = self._found.get((requested_time, action))
         if known is not None:

@@ -1,7 +1,7 @@
-"""How a timeline is stored: names, contents, and the archived part. Hudi has two layouts, and each table names its own.
+"""How a timeline is stored: names, contents, and the archived part. Hudi has two layouts; each table's properties name one.
 
-`TimelineLayout` is layout 2, that of versions 8 and 9 (specification, "Timeline"). Layout 1, that of versions up to 6, is in ``layout_one/``,
-and changes what differs. `TimelineFolder.of` chooses one when a table is opened; nothing behind it asks for a version.
+`TimelineLayout` is layout 2, that of versions 8 and 9 (specification, "Timeline"). Layout 1, that of versions up to 6, is a subclass in
+``layout_one/``. `TimelineFolder.of` chooses the layout when a table is opened; later code does not check a version.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ else:
     decode_record = lazy_call("pyhudi_core.formats.avro.container", "decode_record")
 
 LOWERED = "pyhudi.lowered"
-"""A file in the folder of the timeline: the table was given version 6, and the instants here are being removed."""
+"""A file in the timeline folder. It says that the table was given version 6, and that the instants here are being removed."""
 
 Names = tuple[tuple[str, ...], tuple[str, ...]]
-"""Of the files and of the folders in a folder."""
+"""The names of files and folders in a folder."""
 
 
 class TimelineLayout:
     """Layout 2: the name of a completed file has its completion time, and its content is Avro.
 
     Attributes:
-        in_table: where a table without properties of its own for that has its timeline, and below it the archived one.
+        in_table: the default folders of the timeline and, below it, of the archived timeline, for tables without properties for them.
         is_older: whether the metadata table has the form of versions up to 6.
     """
 
@@ -51,14 +51,15 @@ class TimelineLayout:
     def instants(self, storage: Storage, path: str, listed: Names) -> list[Instant]:
         """Return the instants of a listing of the folder ``path``.
 
-        Raises `SnapshotExpiredError` if the table got version 6 after its properties were read: its timeline is elsewhere, and this one goes.
+        Raises `SnapshotExpiredError` if the table was given version 6 after its properties were read: then its timeline is in another folder, and
+        this one is being removed.
         """
         if LOWERED in listed[0]:
             _refuse_lowered(storage, path)
         return [instant for instant in map(parse_file_name, listed[0]) if instant is not None]
 
     def decode(self, data: bytes, instant: Instant, path: str) -> CommitMetadata:
-        """Return the content of the completed file of a commit. Raises `CorruptionError` for bytes that are none."""
+        """Return the content of the completed file of a commit. Raises `CorruptionError` for other bytes."""
         return CommitMetadata.from_avro(decode_record(data, READ_AS, path=path))
 
     def history(self, storage: Storage, path: str, raised: bool) -> ArchivedTimeline:
@@ -68,7 +69,7 @@ class TimelineLayout:
     def first_unsettled(self, instants: Iterable[Instant]) -> str | None:
         """Return the requested time that a reader of changes must not pass, because a commit may still appear there; None if none can.
 
-        Completion times are given in their order, so nothing appears in the past of layout 2.
+        In layout 2, completion times ascend, so no commit appears in the past, and this returns None.
         """
         return None
 
@@ -77,7 +78,7 @@ class TimelineLayout:
         return True
 
     def refuse_false_time(self, instant: Instant, table: str, path: str, *, utc: bool) -> None:
-        """Raise `CorruptTimelineError` for a completed instant whose place among the others is not known."""
+        """Raise `CorruptTimelineError` for a completed instant whose position among the others is unknown."""
         if instant.completion_time is None:
             raise CorruptTimelineError(
                 "The completed instant has no completion time in its name: the table comes from before version 8",
@@ -97,7 +98,7 @@ class TimelineLayout:
 
 
 def _refuse_lowered(storage: Storage, path: str) -> None:
-    """Raise `SnapshotExpiredError` if the table has not this layout any more; it has it again if somebody raised the table since."""
+    """Raise `SnapshotExpiredError` if the table no longer has this layout. The table has it again if it was raised again."""
     if properties_file.read(storage).get("hoodie.timeline.layout.version", "").strip() == "1":
         raise SnapshotExpiredError(
             "The table got version 6 after this began, and its timeline is in another folder now",

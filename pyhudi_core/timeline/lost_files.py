@@ -1,7 +1,7 @@
-"""Why a file that a read or a write needs is gone: a clean deleted it, or it is missing from the newest state (specification, "Cleaning").
+"""Find out why a file that a read or a write needs is gone: a clean deleted it, or it is missing from the newest state (specification, "Cleaning").
 
-Cleans of the active timeline are asked, the newest first. A pending clean may have deleted files of its plan already. No clean deletes a file of the
-newest state, so such a file was deleted by other means, and the table is damaged.
+The search reads the cleans of the active timeline, the newest first. A pending clean may have deleted files of its plan already. No clean deletes a
+file of the newest state. So if a file of the newest state is gone, the table is damaged.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _UNDOING = frozenset({Action.RESTORE, Action.ROLLBACK})
 
 
 def lost_file(folder: TimelineFolder, path: str | None) -> CorruptionError | None:
-    """Return the error for a missing file of the newest state; None if the file may have become old, or no active commit names it.
+    """Return the error for a missing file of the newest state; None if a newer file may have replaced it, or if no active commit names it.
 
     The timeline is read again. ``path`` is relative to the table.
     """
@@ -40,7 +40,7 @@ def lost_file(folder: TimelineFolder, path: str | None) -> CorruptionError | Non
 
 
 def _writer(folder: TimelineFolder, path: str, partition: str, name: BaseFileName | LogFileName) -> Instant | None:
-    """Return the active commit that wrote a file; None if there is none, if a later one made the file old, or if commits are being undone."""
+    """Return the active commit that wrote a file; None if there is none, if a later commit replaced the file, or if commits are being undone."""
     timeline = folder.load()
     if any(not one.is_completed and one.action in _UNDOING for one in timeline.instants):
         return None
@@ -80,7 +80,7 @@ def newest_policy(folder: TimelineFolder) -> str | None:
 
 
 def policy_of(folder: TimelineFolder, clean: Instant) -> str:
-    """By which policy a clean chose its files; empty if its file does not say it."""
+    """Return the policy by which a clean chose its files; empty if its file does not name it."""
     record = _record(folder, clean)
     parts = [record, *(record.get("partitionMetadata") or {}).values()]
     return next((part["policy"] for part in parts if part.get("policy")), "")
@@ -97,7 +97,7 @@ def _deleted(folder: TimelineFolder, clean: Instant, partition: str) -> frozense
 
 
 def _record(folder: TimelineFolder, clean: Instant) -> dict[str, Any]:
-    """Return what a clean did, or plans to do; empty if its file cannot be read."""
+    """Return the record of a clean: what it did, or plans to do; empty if its file cannot be read."""
     done = clean.is_completed
     path = folder.file(clean if done else Instant(clean.requested_time, Action.CLEAN, State.REQUESTED))
     try:

@@ -27,7 +27,7 @@ from pyhudi_core.storage.base import ObjectInfo, Storage
 PATH = ".hoodie/hoodie.properties"
 BACKUP = ".hoodie/hoodie.properties.backup"
 COMMENT = "changed by pyhudi"
-"""How the comment of a change begins; a time or a token makes it unique."""
+"""The beginning of the comment of a change; a time or a token makes the comment unique."""
 _TRIES = 3
 _SERIAL = SerialExecutor()
 _WRITERS = (
@@ -114,11 +114,11 @@ def create(storage: Storage, properties: Mapping[str, str], comment: str) -> byt
 
 
 def remove(storage: Storage, refuse_other: Callable[[], object]) -> None:
-    """Delete the properties, after which there is no table. ``refuse_other`` is called after they were looked at, and raises to keep them.
+    """Delete the properties, and thereby the table. ``refuse_other`` is called after the properties were read; it raises to prevent the deletion.
 
-    The file that readers believe goes last: a process that dies in between leaves the properties that it was to remove, and no older ones.
+    The file that readers trust is deleted last: a process that dies in between leaves the current properties, never older ones.
 
-    Raises `PreconditionFailedError` if they were changed after the look.
+    Raises `PreconditionFailedError` if the properties changed after they were read.
     """
     seen = {path: storage.head(path) for path in (PATH, BACKUP)}
     refuse_other()
@@ -149,7 +149,7 @@ def update(
 
 @dataclass(frozen=True, slots=True)
 class PropertiesSeen:
-    """The properties as they were read; ``info`` is None if they can only be changed by Hudi's protocol."""
+    """The properties as they were read. ``info`` is None if only Hudi's protocol can change them."""
 
     info: ObjectInfo | None
     properties: Mapping[str, str]
@@ -198,7 +198,7 @@ def apply(
 
 
 def _whole(storage: Storage, executor: Executor) -> tuple[ObjectInfo | None, dict[str, str] | None]:
-    """Return the file and its content; None if it is not whole, or if there is a backup of it."""
+    """Return the file and its content; None if the file is incomplete, or if it has a backup."""
     try:
         found, backup = both(storage, executor, lambda: storage.get_tagged(PATH), lambda: storage.head(BACKUP))
         assert found is not None, "no condition was set"
@@ -210,7 +210,7 @@ def _whole(storage: Storage, executor: Executor) -> tuple[ObjectInfo | None, dic
 
 
 def _holds(current: Mapping[str, str], changes: Mapping[str, str | None]) -> bool:
-    """Say whether the changes are made; an empty property is as good as none."""
+    """Say whether the properties already have the changes. An empty property counts as a missing one."""
     return all((current.get(key) or None) == (value or None) for key, value in changes.items())
 
 
@@ -218,7 +218,7 @@ def changed(current: Mapping[str, str], changes: Mapping[str, str | None]) -> di
     """Return all properties after a change, in the order in which they are written."""
     wanted = {key: value for key, value in current.items() if changes.get(key, value) is not None}
     wanted.update({key: value for key, value in changes.items() if value is not None})
-    wanted.pop(text.CHECKSUM, None)  # Hudi has it anywhere; as the last one it says that nothing before it is cut off
+    wanted.pop(text.CHECKSUM, None)  # Hudi writes it anywhere; at the end it shows that the file is not truncated
     wanted[text.CHECKSUM] = text.checksum(wanted)
     return wanted
 
@@ -248,7 +248,7 @@ def _replace(storage: Storage, body: bytes, seen: ObjectInfo | None) -> None:
     except (PreconditionFailedError, StorageStateUnknownError) as error:
         found = storage.head(PATH)
         if found is not None and storage.get(PATH) == body:
-            return  # the write was ours, although the storage did not report it
+            return  # this process wrote the file, although the storage did not report it
         raise PreconditionFailedError(
             "Another process changed hoodie.properties at the same time",
             table=storage.location,

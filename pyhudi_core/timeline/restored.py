@@ -1,8 +1,8 @@
-"""Which instants a restore undoes: its plan names them (specification, "Restore"; `HoodieRestorePlan`).
+"""Find the instants that a restore undoes: its plan names them (specification, "Restore"; `HoodieRestorePlan`).
 
-From the moment a restore is inflight, readers leave out the instants that it names, and they do so for ever. Restores are not archived, and a
-requested time is never used again. So a process that was paused during the restore can create the completed file of it again, and no reader of
-this project shows the commit.
+As soon as a restore is inflight, readers omit the instants that it names, permanently. Restores are not archived, and a requested time is never
+reused. A process that was paused during the restore may later create the completed file of an undone commit; still no reader of this project shows
+that commit.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def named_by(storage: Storage, requested: str, completed: str | None) -> frozens
 
     Args:
         requested: the path of its plan.
-        completed: the path of its completed file, which names them if the plan is not there; None if it is pending.
+        completed: the path of its completed file, which names the instants if the plan is missing; None if the restore is pending.
 
-    Raises `CorruptionError` if what is there cannot be read: without it nobody knows which commits count.
+    Raises `CorruptionError` if the existing file cannot be read: then it is unknown which commits count.
     """
     for path, record in ((requested, PLAN), (completed, DONE)):
         data = _read(storage, path)
@@ -52,7 +52,7 @@ def named_by(storage: Storage, requested: str, completed: str | None) -> frozens
 
 
 def times_of(named: list[object]) -> list[str]:
-    """Return the requested times in a plan (which has records) or in a completed restore (which has texts)."""
+    """Return the requested times in a restore's plan (which has records) or in a completed restore (which has texts)."""
     return [str(entry["commitTime"]) if isinstance(entry, dict) else str(entry) for entry in named]
 
 
@@ -64,6 +64,6 @@ def _read(storage: Storage, path: str | None) -> bytes:
 
 
 def begun(files: list[Instant]) -> dict[str, Instant]:
-    """Return the restores among the files of a timeline that are inflight or completed, by requested time."""
+    """Return the inflight and completed restores among the files of a timeline, by requested time."""
     found = sorted((i for i in files if i.action is Action.RESTORE and i.rank), key=lambda instant: instant.rank)
     return {instant.requested_time: instant for instant in found}

@@ -1,11 +1,11 @@
 """Begin an instant: reserve its requested time, announce it on the timeline, keep its heartbeat.
 
-The reservation is the heartbeat file, created with put-if-absent, the same name for every action; so two writers can never hold one
-requested time, whatever they do. The time is greater than every time on the timeline and every other reservation, which is checked again
-after the reservation was made: what the write reads then lies before it, and strict monotonicity does not rest on clocks.
+The reservation is the heartbeat file. It is created with put-if-absent and has the same name for every action, so two writers can never hold one
+requested time. The requested time is greater than every time on the timeline and every other reservation. The writer checks this again after the
+reservation, so whatever the write reads is earlier, and monotonicity does not rest on clocks.
 
-Requested times are even milliseconds, and completion times odd ones: a commit that completes at the same time as a reservation cannot see it, and a
-time that was both would identify two states.
+Requested times are even milliseconds, and completion times odd ones: a commit that completes at the same time as a reservation cannot see the
+reservation, and a time that was both would identify two states.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ _log = logging.getLogger(__name__)
 _ATTEMPTS = 50
 _DIGITS = 17
 _MOST_READ = 32
-"""So many commits are read to know who made them; the newest 20 are read by every write. By default a timeline has no more."""
+"""How many commits a writer reads at most to find out who made them. Every write reads the newest 20. By default a timeline has no more than this."""
 _EVEN, _ODD = "02468", "13579"
 
 TOKEN_KEY = "pyhudi.commit_token"  # noqa: S105  (a name, not a secret)
-"""Where a commit keeps the token of the attempt that made it, in its extra metadata."""
+"""The key, in the extra metadata of a commit, of the token of the attempt that made the commit."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableSeen:
-    """What is known of a table before a time in it is reserved: its timeline, those of its companion places, and the reserved times.
+    """What a writer knows of a table before it reserves a time: the timelines of the table and of its companion tables, and the reserved times.
 
     ``hashed`` as in `Snapshot`.
     """
@@ -58,12 +58,12 @@ class TableSeen:
 
     @classmethod
     def nothing(cls) -> TableSeen:
-        """Return what is seen of a table that was created just now."""
+        """Return the state of a table that was created just now."""
         return cls(Timeline(()), (), ())
 
 
 def look(context: TableContext, timeline: Timeline | None = None) -> TableSeen:
-    """Look at a table, all at once; ``timeline``: as the caller has just listed it."""
+    """Read the timelines and heartbeats of a table at once. ``timeline``: as the caller has just listed it."""
     storage, executor = context.root, context.runtime.executor
     timelines, heartbeats = both(
         storage,
@@ -75,26 +75,26 @@ def look(context: TableContext, timeline: Timeline | None = None) -> TableSeen:
 
 
 def timelines_of(context: TableContext, *, own: bool = True) -> tuple[Timeline, ...]:
-    """Return the timelines of the table (``own``) and of its companion places, as they are now."""
+    """Return the current timelines of the table (``own``) and of its companion tables."""
     places = (context, *context.companions) if own else context.companions
     return tuple(each(context.root, context.runtime.executor, lambda place: place.folder.load(), places))
 
 
 def metadata_timeline(context: TableContext, companions: Sequence[Timeline]) -> Timeline | None:
-    """Return the timeline of the metadata table among those of the companion places; None if there is none, or if they were not listed."""
+    """Return the metadata table's timeline among the companion timelines; None if there is no metadata table, or if they were not listed."""
     found = zip(context.companions, companions, strict=False)
     return next((timeline for place, timeline in found if place.prefix == METADATA_TABLE), None)
 
 
 @dataclass(slots=True)
 class Transaction:
-    """A pending instant of ours. ``token`` names the attempt for ever.
+    """A pending instant of this process. ``token`` identifies the attempt permanently.
 
     Attributes:
         start: the timeline that its write reads.
-        companions: the timelines of the companion places at that time.
-        markers: the files of its markers, if this process alone makes them and has listed them when all were made.
-        swept: its staged bytes are removed.
+        companions: the timelines of the companion tables at that time.
+        markers: the marker files, if only this process creates them and it listed them after the last one.
+        swept: whether the staged bytes are removed.
     """
 
     context: TableContext
@@ -120,15 +120,15 @@ class Transaction:
 
     @property
     def sync_marker(self) -> bytes:
-        """16 bytes for Avro timeline files, which thereby carry the nonce."""
+        """16 bytes for Avro timeline files; they carry the nonce."""
         return bytes.fromhex(self.nonce)
 
 
 def reserve(context: TableContext, action: Action, seen: TableSeen | None = None, at: str | None = None) -> Transaction:
-    """Reserve a requested time and start its heartbeat; nothing is on the timeline yet.
+    """Reserve a requested time and start its heartbeat. The timeline does not change yet.
 
-    ``seen`` is what the caller has just seen, and saves that look: whether the time is above all others is checked again
-    after it was reserved. ``at``: this requested time and no other, for the first instant of a table.
+    ``seen`` is what the caller has just read; it saves reading it again. After the reservation, the time is compared again with all other times.
+    ``at`` fixes the requested time, for the first instant of a table.
 
     Raises `ClockSkewError` if the timeline is ahead of the clock by more than the bound, and `InvalidOptionError` on a storage that cannot keep
     several writers apart, and `TableVersionError` for a table that is only read.
@@ -139,7 +139,7 @@ def reserve(context: TableContext, action: Action, seen: TableSeen | None = None
     content = heartbeat.body(context, nonce)
     for attempt in range(1 if at else _ATTEMPTS):
         known, seen = look(context) if seen is None else seen, None
-        # A writer that was overtaken takes a time ahead, and waits for it: commits that complete meanwhile have earlier times.
+        # An overtaken writer takes a time ahead of the clock and waits for it. Commits that complete meanwhile have earlier times.
         waited = _longest_wait_ms(context) if attempt else skew_wait_ms(context, known.timeline, known.heartbeats)
         requested_time = at or _candidate(context, known, waited)
         reserve_file = creating(context.protections.reservation)
@@ -175,7 +175,10 @@ def reserve(context: TableContext, action: Action, seen: TableSeen | None = None
 
 
 def announce(transaction: Transaction, requested_body: bytes | None, inflight_body: bytes) -> None:
-    """Put the requested (None: it is there) and the inflight file on the timeline. Raises `CommitAbortedError` if somebody else's are there."""
+    """Put the requested file (None: it exists already) and the inflight file on the timeline.
+
+    Raises `CommitAbortedError` if another process created them.
+    """
     context = transaction.context
     for instant, body, once in (
         (transaction.requested, requested_body, context.protections.requested_once),
@@ -201,7 +204,7 @@ def begin_write(
 ) -> Transaction:
     """Reserve and announce a commit, deltacommit or replacecommit; ``seen`` and ``at`` as in `reserve`.
 
-    ``beside`` is called at the same time as the instant is announced; what it does must not depend on that.
+    ``beside`` runs concurrently with the announcement and must not depend on it.
     """
     transaction = reserve(context, action, seen, at)
     requested = b""
@@ -230,15 +233,15 @@ def begin_write(
 
 
 def inflight_body(transaction: Transaction, operation: str) -> bytes:
-    """Return the content of the inflight file of a write. It has a map of files, though an empty one: Hudi's rollback by listing needs it."""
+    """Return the content of the inflight file of a write. It has a map of files, even if empty: Hudi's rollback by listing needs the map."""
     begun = {"partitionToWriteStats": {}, "operationType": operation, "extraMetadata": {TOKEN_KEY: transaction.token}}
     return encode_record("HoodieCommitMetadata", begun, sync_marker=transaction.sync_marker)
 
 
 def withdraw(transaction: Transaction) -> None:
-    """Take an announced instant back of which no file is wanted: as if it had never begun, without a rollback on the timeline.
+    """Remove an announced instant none of whose files is needed, as if it had never begun. The timeline gets no rollback.
 
-    Only its own writer may do that, before it has asked for the commit. What a crash leaves is repaired as after any crash.
+    Only the instant's own writer may do this, before it starts the commit. After a crash here, the usual repair cleans up.
     """
     context, requested_time = transaction.context, transaction.requested_time
     transaction.heartbeat.handle.cancel()
@@ -249,7 +252,10 @@ def withdraw(transaction: Transaction) -> None:
 
 
 def _withdraw(transaction: Transaction) -> None:
-    """Take a half announced instant off the timeline; if that fails too, its heartbeat stays, expires, and others repair it."""
+    """Remove a half announced instant from the timeline.
+
+    If that fails too, its heartbeat stays until it expires; then other writers repair the table.
+    """
     context = transaction.context
     try:
         for instant in (transaction.inflight, transaction.requested):
@@ -260,7 +266,7 @@ def _withdraw(transaction: Transaction) -> None:
 
 
 def _candidate(context: TableContext, seen: TableSeen, waits_ms: int) -> str:
-    """Return the next free time: the clock's at the end of the wait for skew, or just above everything that is known."""
+    """Return the next free time: the time at the end of the wait for clock skew, or the next one above every known time."""
     if not context.protections.monotonic_times:
         return context.now()
     now = format_time((context.runtime.instant_ms() + waits_ms) // 2 * 2, utc=context.utc)
@@ -272,12 +278,12 @@ def _candidate(context: TableContext, seen: TableSeen, waits_ms: int) -> str:
 
 
 def companions_high_water_mark(context: TableContext) -> str:
-    """Return the greatest time on the timelines of the companion places, which go by the same clock; empty if there is none."""
+    """Return the greatest time on the timelines of the companion tables, which use the same clock; empty if there is none."""
     return max((timeline.high_water_mark for timeline in timelines_of(context, own=False)), default="")
 
 
 def completion_time_after(context: TableContext, highest: str) -> str:
-    """When an instant completes that is published now, above the greatest time that is known."""
+    """Return the completion time of an instant that is published now, above the greatest known time."""
     return _or_next(max(context.now(), time_after(highest)), _ODD)
 
 
@@ -287,17 +293,17 @@ def least_time_after(highest: str) -> str:
 
 
 def _or_next(time: str, wanted: str) -> str:
-    """Return the time, or the millisecond after it if that is one of the wanted kind; times of old tables have no milliseconds."""
+    """Return the time if its last digit is a wanted one, otherwise the next millisecond. Times of old tables have no milliseconds."""
     return time if len(time) != _DIGITS or time[-1] in wanted else time_after(time)
 
 
 def check_skew(context: TableContext, timeline: Timeline, highest: str) -> None:
-    """See what a clock that is behind the timeline means: one of two clocks is wrong.
+    """Check how far the timeline is ahead of the clock. If it is ahead, one of two clocks is wrong.
 
-    Our own writers put every time above all known ones, so among them a wrong clock costs nothing but times that are ahead. Hudi's writers trust
-    their clocks; if one of them is on the timeline, a time far ahead would make its next commits look older than they are.
+    Pyhudi's writers choose a time above all known times, so a wrong clock only produces times that are ahead. Hudi's writers trust their clocks. If a
+    Hudi writer is on the timeline, a time far ahead would make its next commits look too old.
 
-    Raises `ClockSkewError` for a timeline that is ahead by more than the bound, unless all of it is ours, and if no time is left above it.
+    Raises `ClockSkewError` if the timeline is ahead by more than the bound, unless pyhudi wrote all of it; and if no time is left above it.
     """
     if not highest:
         return
@@ -326,7 +332,7 @@ def check_skew(context: TableContext, timeline: Timeline, highest: str) -> None:
 
 
 def _epoch_ms_and_next(context: TableContext, highest: str) -> tuple[int | None, bool]:
-    """When a time was, None if it shows no date; and whether an instant can come after it."""
+    """Return the time in milliseconds (None if the text is not a date), and whether an instant can come after it."""
     try:
         return epoch_ms(highest, utc=context.utc), max(context.now(), time_after(time_after(highest))) > highest
     except (OverflowError, ValueError):
@@ -334,14 +340,14 @@ def _epoch_ms_and_next(context: TableContext, highest: str) -> tuple[int | None,
 
 
 def _is_ours(context: TableContext, instant: Instant) -> bool:
-    """Say whether this package writes the instant, as far as it can put data on the timeline."""
+    """Say whether this package writes the instant, for instants that can put data on the timeline."""
     if instant.action is Action.CLEAN:
-        return True  # it puts no data there, and a plan of ours has no heartbeat while it waits for the next commit
+        return True  # it puts no data there, and our plan has no heartbeat while it waits for the next commit
     if instant.is_completed:
         return instant.action not in DATA_ACTIONS or TOKEN_KEY in context.folder.read_commit(instant).extra
     if heartbeat.is_ours(context, instant):
         return True
-    # The heartbeat goes last: without one, ours has ended since the timeline was loaded.
+    # The writer removes the heartbeat last. An instant of ours without one has ended since the timeline was loaded.
     now = context.folder.load().find(instant.requested_time, instant.action)
     return now is None or (now.is_completed and _is_ours(context, now))
 
@@ -358,10 +364,10 @@ def _refuse_racy_storage(context: TableContext) -> None:
 
 
 def skew_wait_ms(context: TableContext, timeline: Timeline, heartbeats: Sequence[ObjectInfo] = ()) -> int:
-    """Return how long a writer waits after it has reserved a time, before it reads the timeline. ``heartbeats``: as they were listed.
+    """Return how long a writer waits between the reservation of a time and the read of the timeline. ``heartbeats``: as listed.
 
-    A reservation keeps our own writers apart, whatever their clocks say. Writers without reservations (Hudi's) are only excluded by waiting until no
-    clock shows an earlier time. So it is waited for if one is on the timeline; on one machine's disk all writers share the clock.
+    A reservation separates pyhudi's writers, even if their clocks differ. Hudi's writers make no reservation. So if one is on the timeline, the
+    writer waits until no clock shows an earlier time. On a local disk all writers share one clock.
     """
     longest = _longest_wait_ms(context)
     beating = {info.path.rpartition("/")[2] for info in heartbeats if info.size}  # Hudi's are empty
@@ -374,7 +380,7 @@ def _longest_wait_ms(context: TableContext) -> int:
 
 
 def has_others(context: TableContext, timeline: Timeline, beating: Set[str]) -> bool:
-    """Say whether another program may write to the table: one of the instants is not ours, or too many are not known.
+    """Say whether another program may write to the table: one of the instants is not ours, or the origin of too many is unknown.
 
     ``beating``: pending instants of ours.
     """

@@ -1,10 +1,10 @@
 """The commit: how an instant with a commit, a clean, a rollback or a restore is completed, by writers and services alike.
 
-The bytes of the completed file are staged; the instant is decided and published (``decision`` has the steps under the lock); then the files that
-only this process needed are removed. Under the lock, a commit checks that its own instant is still wanted, that the table still has version 8 (Hudi
-1.1 and newer upgrade by default), and whether a listed metadata table would hide its rows from readers: then it is refused, or it takes the metadata
-table off the list, if that was allowed. It chooses a completion time above every time on the timeline, compares itself with what completed since its
-start, and asks the gate.
+The bytes of the completed file are staged; the instant is decided and published (``decision`` has the steps under the lock); then the files that only
+this process needed are removed. Under the lock, a commit checks three things. Its own instant is still wanted. The table still has version 8 (Hudi
+1.1 and newer upgrade by default). No listed metadata table would hide the new rows from readers; otherwise the commit is refused, or, if allowed, it
+unlists the metadata table. The commit chooses a completion time above every time on the timeline, checks for conflicts with commits that completed
+since its start, and asks the gate.
 """
 
 from __future__ import annotations
@@ -58,16 +58,19 @@ from pyhudi_core.transaction.rollback_plans import names_rolled_back
 _log = logging.getLogger(__name__)
 
 GATE_LIMIT_S = 2.0
-"""How long a gate may take; its time does not count as time that the lock was held."""
+"""The longest time that a gate may take. It does not count as time for which the lock was held."""
 _SLOW_ANSWERS = 3
-"""After so many slow answers the commit is given up. One alone may come from a machine that was busy, or from a first call."""
+"""After this many slow answers the commit is given up. A single slow answer may come from a busy machine or a first call."""
 
 Gate = Callable[[], object]
 Encode = Callable[[Mapping[str, str]], bytes]
 
 
 def ask_gate(gate: Gate | None, context: TableContext, what: str) -> None:
-    """Ask the gate of a service before it changes anything more. Raises `CommitAbortedError` if it answers False, and what the gate raises."""
+    """Ask the gate of a service before the service changes anything else.
+
+    Raises `CommitAbortedError` if the gate answers False, and whatever the gate raises.
+    """
     if gate is not None and gate() is False:
         raise CommitAbortedError(
             f"The gate refused {what}",
@@ -111,7 +114,7 @@ def finish(
     kept: Kept = frozenset(),
     may_remove: bool | None = None,
 ) -> Finished:
-    """Publish the transaction's completed file and clean up, or raise and publish nothing. Arguments and errors as those of `complete`."""
+    """Publish the transaction's completed file and clean up, or raise and publish nothing. Arguments and errors are those of `complete`."""
     finished = complete(transaction, encode, check, gate, companions, kept=kept, may_remove=may_remove)
     finished.clean_up()
     return finished
@@ -135,18 +138,18 @@ def complete(
     """Publish the transaction's completed file, or raise and publish nothing. The caller cleans up (`Finished.clean_up`).
 
     Args:
-        encode: the completed file's bytes, given what the protocol adds to the commit's extra metadata.
-        check: raises `CommitError` if the commit may not stand on the timeline that was found under the lock, and `PreparationNeeded` if it has
-            to read first; it does that a bounded number of times.
-        companions: commits of companion places, staged, which this decision publishes before the transaction's own.
-        attachments: files that this decision publishes, too.
-        gate: asked under the lock, just before the decision; False or an exception gives the commit up. If it takes more than `GATE_LIMIT_S`, it is
-            asked again without the lock and then with it, and the third slow answer gives the commit up.
-        kept: partitions of a metadata table that stay correct, in addition to those that the commits of the companions write.
-        may_remove: whether a metadata table that does not stay correct may be taken off the list; None: as the options say.
+        encode: returns the completed file's bytes; its argument is what the protocol adds to the commit's extra metadata.
+        check: raises `CommitError` if the commit conflicts with the timeline found under the lock, and `PreparationNeeded`, a bounded number of
+            times, if it has to read first.
+        companions: staged commits of companion tables. This decision publishes them before the transaction's own commit.
+        attachments: other files that this decision publishes.
+        gate: asked under the lock, just before the decision. If it returns False or raises, the commit is given up. If it takes more than
+            `GATE_LIMIT_S`, it is asked again without the lock and then with the lock; at the third slow answer the commit is given up.
+        kept: partitions of a metadata table that stay correct, besides those that the companions' commits update.
+        may_remove: whether a metadata table that does not stay correct may be unlisted; None: the options decide.
         looked_ahead: as in `Terms`.
-        changes: what this decision changes in the table's properties, just before the completed file.
-        by_rules: the commit stands on the rules of the table, and is refused if they are others now.
+        changes: changes of the table's properties, which this decision makes just before the completed file.
+        by_rules: whether the commit depends on the rules of the table, and is refused if the rules have changed.
         member: the decision over several tables of which this one is a part.
 
     Raises `CommitAbortedError`, `CommitConflictError`, `LockError` (nothing published) or `CommitStateUnknownError`.
@@ -201,7 +204,7 @@ def complete(
 
 @dataclass(slots=True)
 class _GateKeeper:
-    """Asks the gate, and keeps the time that it takes apart from the protocol's own."""
+    """Asks the gate, and counts its time apart from the protocol's own."""
 
     transaction: Transaction
     gate: Gate | None
@@ -209,8 +212,11 @@ class _GateKeeper:
     slow: int = 0
 
     def ask(self) -> None:
-        """Under the lock. Raise `CommitAbortedError` if the gate refuses, or takes so long each time that it keeps other writers from the lock, and
-        `PreparationNeeded` if it was slow: the others get the lock before it is asked again."""
+        """Ask the gate under the lock.
+
+        Raise `CommitAbortedError` if the gate refuses, or is slow too often. Raise `PreparationNeeded` if it was slow: other writers get the lock
+        before the gate is asked again.
+        """
         if self.gate is None:
             return
         clock = self.transaction.context.runtime.clock
@@ -240,7 +246,7 @@ class _GateKeeper:
 
 @dataclass(slots=True)
 class _Finishing:
-    """The intent of one commit. ``completed`` is our instant if it was found completed already."""
+    """The intent of one commit. ``completed`` is this transaction's instant, if it was completed already."""
 
     transaction: Transaction
     encode: Encode
@@ -278,7 +284,7 @@ class _Finishing:
         self.transaction.context.root.put(path, body)
 
     def look(self) -> None:
-        """Read what the intent depends on beside the timeline: the table's properties, and the timelines of the companions."""
+        """Read what the intent depends on besides the timeline: the table's properties, and the timelines of the companions."""
         context = self.transaction.context
         storage, executor = context.root, context.runtime.executor
         self._properties, self._marks = both(
@@ -289,11 +295,14 @@ class _Finishing:
         )
 
     def attached(self, number: int) -> str:
-        """Say where the bytes of an attachment wait."""
+        """Return the staging path of an attachment."""
         return f"{self.staged}.{number}"
 
     def intent(self, timeline: Timeline) -> StagedIntent | None:
-        """Return what is to be decided on this timeline; None if our instant is completed. Raises `CommitAbortedError` if it was rolled back."""
+        """Return what this commit has to decide on this timeline; None if its instant is completed.
+
+        Raises `CommitAbortedError` if it was rolled back.
+        """
         transaction = self.transaction
         context, folder = transaction.context, transaction.context.folder
         self.completed = _completed(transaction, timeline)
@@ -319,7 +328,7 @@ class _Finishing:
         publications: list[Publication] = []
         bodies: dict[str, bytes] = {}
         if found:
-            # Readers that trust a metadata table must have stopped to do so before there are rows that it does not know.
+            # Readers that trust a metadata table must stop using it before rows exist that it does not know.
             publications.append(metadata_removal.removal())
         number = len(self.companions) + 1
         *parts, time = _completion_times(transaction, timeline, self._marks.get(), number, self.member)
@@ -331,7 +340,7 @@ class _Finishing:
             path = context.from_root(attachment.path)
             publications.append(Publication(path, self.attached(number)))
             bodies[path] = attachment.body
-        if self.changes:  # no row that is against a new rule may come after the commit that adds it
+        if self.changes:  # no row that violates a new rule may come after the commit that adds the rule
             publications.append(
                 Publication(properties_file.PATH, "", PublicationKind.PROPERTIES, changes=tuple(sorted(self.changes)))
             )
@@ -351,7 +360,7 @@ class _Finishing:
 
 
 def _properties(context: TableContext) -> dict[str, str]:
-    """Return the table's properties as they are now. Raises `TableError` if another writer has made it a table that is not for us any more."""
+    """Return the table's current properties. Raises `TableError` if another writer made the table unsuitable for this release."""
     found = properties_file.read(context.storage)
     if context.protections.version_gate:
         TableConfig.from_properties(found, table=context.table).refuse_writing(context.table, context.config)
@@ -359,7 +368,7 @@ def _properties(context: TableContext) -> dict[str, str]:
 
 
 def _refuse_other_rules(transaction: Transaction, properties: Mapping[str, str]) -> None:
-    """Raise `CommitConflictError` if the rules that rows have to keep changed since the properties were read that the write goes by."""
+    """Raise `CommitConflictError` if the table's rules for rows changed after the write read the properties."""
     context = transaction.context
     if rules_said_by(properties) != rules_said_by(context.config.raw):
         raise CommitConflictError(
@@ -373,9 +382,9 @@ def _refuse_other_rules(transaction: Transaction, properties: Mapping[str, str])
 def _completion_times(
     transaction: Transaction, timeline: Timeline, others: Sequence[str], number: int, member: Member | None
 ) -> list[str]:
-    """Return completion times above every time on the timeline and on the companions' timelines, ascending; the last one is that of the commit.
+    """Return ascending completion times, above every time on the timeline and on the companions' timelines. The last one is the commit's.
 
-    Raises `CommitConflictError` if the time that all tables of a group have is not above them.
+    Raises `CommitConflictError` if the common completion time of a group of tables is not above these times.
     """
     context = transaction.context
     highest = max(timeline.high_water_mark, transaction.requested_time, *others)
@@ -411,9 +420,10 @@ def still_wanted(transaction: Transaction, timeline: Timeline) -> None:
 
 
 def _completed(transaction: Transaction, timeline: Timeline) -> Instant | None:
-    """Our instant if it is completed: by us before, by whoever rolled it forward, or by the dead process whose rollback we go on with.
+    """Return our instant if it is completed: by this process, by a process that published our decision, or by the dead process whose rollback we
+    continue.
 
-    Raises `CommitAbortedError` if it is another write's, whose writer took our requested time without regard for the reservation.
+    Raises `CommitAbortedError` if it is the instant of a writer that took our requested time and ignored the reservation.
     """
     context = transaction.context
     requested = transaction.requested
@@ -440,7 +450,7 @@ def _completed_as(transaction: Transaction, completion_time: str) -> Instant:
 
 
 def _published(transaction: Transaction, decision: Decision) -> Instant:
-    """Our completed instant after the decision. Raises `CommitStateUnknownError` and `CommitAbortedError`."""
+    """Return our completed instant after the decision. Raises `CommitStateUnknownError` and `CommitAbortedError`."""
     context, intent = transaction.context, decision.intent
     assert intent is not None
     if decision.published:
@@ -460,7 +470,7 @@ def _published(transaction: Transaction, decision: Decision) -> Instant:
 
 
 def _state_unknown(transaction: Transaction, unknown: OutcomeUnknown) -> CommitStateUnknownError:
-    """Return the error for a commit that may stand or not."""
+    """Return the error for a commit whose outcome is unknown."""
     what = "The storage failed while the commit was decided, and does not say whether it was"
     until = (
         "Ask table.commit_status(token) when the storage answers again, until it says something else than undecided."
@@ -479,7 +489,7 @@ def _state_unknown(transaction: Transaction, unknown: OutcomeUnknown) -> CommitS
 
 
 def _clean_up(transaction: Transaction, finishing: _Finishing) -> None:
-    """What stays behind if this fails is harmless, so a failure must not make a commit look undone."""
+    """Clean up after the commit. Leftovers are harmless, so a failure here must not make the commit look undone."""
     context = transaction.context
     if not finishing.swept:
         _sweep(transaction, finishing)
@@ -488,11 +498,11 @@ def _clean_up(transaction: Transaction, finishing: _Finishing) -> None:
     with _harmless(transaction):
         if transaction.requested.action in plan_executors.PLANNED:
             plan_executors.forget(context, transaction.requested_time)
-        transaction.heartbeat.stop(context)  # last: by the heartbeat the next writer finds what a crash here leaves
+        transaction.heartbeat.stop(context)  # last: the heartbeat leads the next writer to leftovers of a crash here
 
 
 def _sweep(transaction: Transaction, finishing: _Finishing) -> None:
-    """Remove markers and staged bytes, when all is published."""
+    """Remove markers and staged bytes, after everything is published."""
     context = transaction.context
     places = [companion.context for companion in finishing.companions if companion.has_markers]
     if transaction.markers is None:

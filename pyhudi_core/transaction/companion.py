@@ -1,12 +1,12 @@
-"""The commit of a companion place: it stands or falls with the commit of a transaction.
+"""The commit of a companion table. It becomes visible together with the commit of a transaction, or not at all.
 
-Hudi's metadata table has a deltacommit for each commit of its data table, with the same requested time. A reader must see both or none, so one
+Hudi's metadata table has a deltacommit for each commit of its data table, with the same requested time. A reader must see both or neither, so one
 decision publishes both completed files, the companion's first. Before the lock, `begin_companion` announces the instant on the companion's timeline,
 the caller writes the companion's files (with markers there), and `CompanionCommit.stage` writes the bytes of the completed file. Under the lock,
-``commit`` asks whether the instant is still inflight, and gives it a completion time below the transaction's own.
+``commit`` checks that the companion's instant is still inflight, and gives it a completion time below the transaction's own.
 
-The companion's instant has no heartbeat and no rollback of its own: who rolls the transaction's instant back, or withdraws it, first removes what
-it left at the companion places (``markers.remove_at_companions``).
+The companion's instant has no heartbeat and no rollback of its own. A process that rolls back or withdraws the transaction's instant first removes
+its files in the companion tables (``markers.remove_at_companions``).
 """
 
 from __future__ import annotations
@@ -28,23 +28,24 @@ from pyhudi_core.transaction.freshness import load_showing
 from pyhudi_core.transaction.publication import creating
 
 LONGEST_NOTE = 1 << 16
-"""Of more characters the companion's own commit is read, as it is for the commits of other writers."""
+"""The maximum length of the note in characters. If the note would be longer, readers use the companion's own commit, as they do for other writers."""
 
 
 @dataclass(slots=True)
 class CompanionCommit:
-    """One commit of a companion place.
+    """One commit of a companion table.
 
     Attributes:
-        transaction: of the data table.
-        context: the companion's.
+        transaction: that of the data table.
+        context: the companion table.
         inflight: the companion's instant.
         body: the bytes of the completed file.
-        keeps: the partitions of a metadata table that learn of the data table's commit by this one.
+        keeps: the partitions of a metadata table that this commit updates for the data table's commit.
         files: its files, with their sizes.
-        bases: for each partition of a metadata table, how many file groups had a base file of which requested time (empty: none).
-        has_markers: whether there may be markers of its files.
-        builds: the completed instants that had built the companion's partitions when the write read it. Its records are for the file groups of those.
+        bases: for each partition of a metadata table, the number of file groups per requested time of their base file (empty: no base file).
+        has_markers: whether its files may have markers.
+        builds: the completed instants that had built the companion's partitions when the write read the companion. The records of this commit are for
+            the file groups of these builds.
     """
 
     transaction: Transaction
@@ -60,22 +61,22 @@ class CompanionCommit:
 
     @property
     def requested_time(self) -> str:
-        """The transaction's."""
+        """The transaction's requested time."""
         return self.inflight.requested_time
 
     @property
     def staged(self) -> str:
-        """Where the bytes of the completed file wait."""
+        """The staging path of the completed file."""
         place = self.context.prefix.strip(".").replace("/", "_")
         return f"{layout.staged(self.requested_time, self.transaction.nonce)}.{place}"
 
     @property
     def inflight_path(self) -> str:
-        """The inflight file, from the root."""
+        """The path of the inflight file, from the root."""
         return self.context.from_root(self.context.folder.file(self.inflight))
 
     def completed_path(self, completion_time: str) -> str:
-        """Return the completed file, from the root."""
+        """Return the path of the completed file, from the root."""
         completed = replace(self.inflight, state=State.COMPLETED, completion_time=completion_time)
         return self.context.from_root(self.context.folder.file(completed))
 
@@ -85,11 +86,11 @@ class CompanionCommit:
         bases: Mapping[str, Mapping[str, int]],
         files: Sequence[Callable[[], object]] = (),
     ) -> None:
-        """Make the bytes of the completed file. `write` writes them to the staging path, from which any process can publish them.
+        """Encode the completed file. `write` stores the bytes at the staging path, from which any process can publish them.
 
         Args:
-            bases: as in the attribute, for every partition that learns of the commit.
-            files: each writes one of the commit's files; `write` does that, too.
+            bases: as the attribute; it has every partition that this commit updates.
+            files: functions that each write one file of the commit; `write` calls them.
         """
         self.keeps, self.bases = frozenset(bases), bases
         self.files = {stat.path: stat.size for stat in commit.stats}
@@ -100,23 +101,23 @@ class CompanionCommit:
         self._waiting = (*files, lambda: self.context.root.put(self.staged, self.body))
 
     def write(self) -> None:
-        """Write what is not written yet; before the decision."""
+        """Write what is not written yet. Call this before the decision."""
         waiting, self._waiting = self._waiting, ()
         all_of(self.context.root, self.context.runtime.executor, *waiting)
 
     def high_water_mark(self) -> str:
-        """Return the greatest time on the companion's timeline; under the lock.
+        """Return the greatest time on the companion's timeline. Call this under the lock.
 
-        Raises `CommitConflictError` if our instant is not inflight there, or if a partition was built since the write read the companion.
+        Raises `CommitConflictError` if this instant is not inflight there, or if a partition was built after the write read the companion.
         """
         timeline = load_showing(self.context, [self.inflight])
         found = timeline.find(self.requested_time, self.inflight.action)
         if found is None or found.state is not State.INFLIGHT:
-            # Hudi's writers roll back pending instants of the metadata table before they write it. The write is planned again and prepares its part
-            # again.
+            # Hudi's writers roll back pending instants of the metadata table before they write it. Then our write is planned again, and prepares its
+            # part again.
             raise self._conflict("Another writer rolled back what this write had prepared in the metadata table")
         if not builds_of(timeline) <= self.builds:
-            # It may have another number of file groups, and then nobody would look for our records where they are.
+            # A new build may have another number of file groups. Then readers would not look for our records in the files that have them.
             raise self._conflict("The metadata table was replaced while this write ran")
         return timeline.high_water_mark
 
@@ -133,16 +134,16 @@ def begin_companion(
     seen: Timeline,
     action: Action = Action.DELTACOMMIT,
 ) -> CompanionCommit:
-    """Announce an instant of the companion under the transaction's requested time. The transaction's own is announced already.
+    """Announce an instant of the companion with the transaction's requested time. The transaction's own instant is announced already.
 
     ``seen``: the companion's timeline as the write read it, before it prepared its part.
 
-    Raises `CommitAbortedError` if somebody else's files are there.
+    Raises `CommitAbortedError` if another process created these files.
     """
     context = transaction.context.at(place)
     inflight = Instant(transaction.requested_time, action, State.INFLIGHT)
     body = inflight_body(transaction, operation)
-    # The requested file is empty, so it is stored with the folder's names when the inflight file is.
+    # The requested file is empty. The fsync of the folder for the inflight file makes its name durable, too.
     requested = replace(inflight, state=State.REQUESTED)
     for storage, instant, content in ((place.storage.without_fsync(), requested, b""), (place.storage, inflight, body)):
         if not creating(context.protections.inflight_once)(storage, place.folder.file(instant), content):
@@ -156,7 +157,7 @@ def begin_companion(
 
 
 def notes_of(companions: Sequence[CompanionCommit]) -> dict[str, str]:
-    """Return the extra metadata that names the companion's files, so that readers of the commit notice a lost one; none if the text is too long."""
+    """Return extra metadata that names the companion's files, so that readers of the commit notice a lost file; none if the text is too long."""
     files = {path: size for companion in companions for path, size in companion.files.items()}
     bases = {name: times for companion in companions for name, times in companion.bases.items()}
     text = json.dumps({"files": files, "bases": bases}, separators=(",", ":"))

@@ -1,20 +1,20 @@
 """One way to decide: commits, plans, rollbacks, savepoints, index builds and archival all change the timeline through `decide`.
 
-Before the lock, the commit record is read. If its intent only creates files, those that are not there are published (a predecessor may have died
-between deciding and publishing); one that replaces or changes files waits for the lock. Under the lock, in this order and nowhere else:
+Before the lock, the commit record is read. If its intent only creates files, the missing ones are published now (a predecessor may have died between
+deciding and publishing). An intent that replaces or changes files waits for the lock. Under the lock, in this order and nowhere else:
 
-1. see whether the record changed meanwhile; publish its intent if it did, or if that has waited for the lock;
-2. list the timeline, once; it must show what is known to be there;
-3. build the intent from it: which files to create, to replace or to change, in which order;
-4. check what completed since the caller's start, and whether the lock is still held;
-5. swap the intent into the commit record: this is the decision. Before it the caller may give up freely, after it there is only forward;
+1. see whether the record has changed; publish its intent if it has, or if the intent has waited for the lock;
+2. list the timeline once; the listing must show all files that are known to exist;
+3. build the intent from the timeline: which files to create, to replace or to change, in which order;
+4. check the commits that completed since the caller's start, and check that the lock is still held;
+5. swap the intent into the commit record: this is the decision. Before it the caller may give up; after it the commit must be published;
 6. publish, in the order of the publications.
 
-Safety rests on step 5's compare-and-swap, not on the lock: a process whose lock expired loses the swap, or the next writer publishes its decision.
-After an unclear answer at step 5 the record, and then the timeline, are read to find out.
+Safety rests on step 5's compare-and-swap, not on the lock: if the lock of a process expired, the process loses the swap, or the next writer publishes
+its decision. After an unclear answer at step 5, the process reads the record, and then the timeline, to learn the outcome.
 
-Anybody may finish step 6 for another process, any number of times. A file is created only once. A replacement is made only while its decision is the
-latest one and its later files are not there, and on condition that the content did not change since that was seen, so it never undoes a later change.
+Any process may finish step 6 for another process, any number of times. A file is created only once. A replacement is made only while its decision is
+the latest one and the files after it in the intent do not exist. It is conditional on unchanged content, so it never undoes a later change.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ from pyhudi_core.transaction.rollback_plans import names_rolled_back
 _log = logging.getLogger(__name__)
 _DECISIONS = 5
 _PUBLISHED = "published record"
-"""Where a handle remembers the latest record that it has seen, if all that it names is published."""
+"""The key under which a handle remembers the latest record that it has seen, if everything that the record names is published."""
 _RECENT_S = 1.0
-"""For so long after the timeline was listed a living writer publishes its own decision without another look at it."""
+"""For this long after a listing of the timeline, a living writer publishes its own decision without another look at the timeline."""
 
 Check = Callable[[Timeline], None]
 
 
 class PreparationNeeded(Exception):  # noqa: N818  (not a failure: the check has to read something that takes longer than the lock should be held)
-    """Raised by a check under the lock: release it, call ``prepare``, and decide again. ``prepare`` may raise `CommitError`."""
+    """Raised by a check under the lock: the caller must release the lock, call ``prepare``, and decide again. ``prepare`` may raise `CommitError`."""
 
     def __init__(self, prepare: Callable[[], None]) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class PreparationNeeded(Exception):  # noqa: N818  (not a failure: the check has
 
 
 class OutcomeUnknown(Exception):  # noqa: N818  (each caller turns it into an error of its own)
-    """The storage failed where it is not known whether the decision was made (``decided``: it was, but is perhaps not published)."""
+    """The storage failed, and it is unknown whether the decision was made. With ``decided``, it was made but is perhaps not published."""
 
     def __init__(self, error: StorageError | CorruptionError, decided: bool) -> None:
         super().__init__()
@@ -79,8 +79,8 @@ class StagedIntent:
     """An intent that is not decided yet.
 
     Attributes:
-        bodies: the bytes of files that it makes, by path; they are also staged, for other processes.
-        groups: how many of the publications, in their order, the process that decides may make at once; empty: one after the other.
+        bodies: the bytes of new files, by path; they are also staged, for other processes.
+        groups: sizes of the groups of consecutive publications that the deciding process may make concurrently; empty: one after the other.
         properties: the table's properties as they were read under the lock.
     """
 
@@ -90,7 +90,7 @@ class StagedIntent:
     properties: properties_file.PropertiesSeen | None = None
 
     def in_groups(self) -> Iterator[tuple[Publication, ...]]:
-        """Yield the publications that may be made at once."""
+        """Yield groups of publications that may be made concurrently."""
         rest = self.intent.publications
         for size in self.groups or (1,) * len(rest):
             yield rest[:size]
@@ -111,7 +111,7 @@ def staged_intent(
 ) -> StagedIntent:
     """Return the intent of a transaction; ``bodies``, ``groups`` and ``properties`` as in `StagedIntent`.
 
-    ``inflight`` is the file that must exist for it to count; empty: the transaction's reservation.
+    The intent counts only while the file ``inflight`` exists; empty: the transaction's reservation.
 
     A process that registers as an executor has no transaction yet, so ``plan_executors.py`` makes that intent itself.
     """
@@ -130,21 +130,21 @@ def staged_intent(
 
 
 BuildIntent = Callable[[Timeline], StagedIntent | None]
-"""Makes the intent from the timeline that was found under the lock. None: there is nothing to decide (any more)."""
+"""Builds the intent from the timeline found under the lock. Returns None if there is nothing (more) to decide."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a decision is about.
+    """The conditions of a decision.
 
     Attributes:
         purpose: what the lock is taken for.
-        expected: instants that the listing of the timeline must show if their files are there.
-        any_lock: the decision may be made under any lock, and when it has ended: a rollback, because the record alone keeps it safe.
-        seems_alive: whether other processes certainly consider the deciding process alive now; decided without a storage call.
+        expected: instants that the listing of the timeline must show if their files exist.
+        any_lock: the decision may be made under any lock, even an expired one. This is for rollbacks, which the record alone keeps safe.
+        seems_alive: says, without a storage call, whether all other processes certainly consider the deciding process alive now.
         looked_ahead: the caller has called `look_ahead` just now.
         prepared: called after the swap, before anything is published, if the decision is part of one over several tables.
-        look: called under the lock before each intent is built, at the same time as the timeline is listed: reads what the intent depends on.
+        look: called under the lock before each intent is built, concurrently with the listing of the timeline; it reads other inputs of the intent.
     """
 
     purpose: str
@@ -174,14 +174,14 @@ def decide(
     stage: Callable[[], object] = lambda: None,
     after: Callable[[], object] = lambda: None,
 ) -> Decision:
-    """Decide and publish what ``build_intent`` makes of the timeline, if ``check`` raises nothing; both run under the lock.
+    """Decide and publish the intent that ``build_intent`` returns, if ``check`` raises nothing; both run under the lock.
 
-    ``stage`` writes what has to be staged, at the latest while the lock is waited for. ``after`` is called when all is published, at the same time as
-    the lock is given back; it raises no `HudiError`.
+    ``stage`` writes the staged files before or during the wait for the lock. ``after`` runs when everything is published, concurrently with the
+    release of the lock; it raises no `HudiError`.
 
-    ``check`` raises `PreparationNeeded` if it has to read first; it does that a bounded number of times.
+    ``check`` may raise `PreparationNeeded`, a bounded number of times, if it has to read first.
 
-    Raises what the two raise, `LockError` or `CommitAbortedError` (nothing was decided), and `OutcomeUnknown`.
+    Raises what ``build_intent`` and ``check`` raise, `LockError` or `CommitAbortedError` (nothing was decided), and `OutcomeUnknown`.
     """
     clock = context.runtime.clock
     deciding = _Deciding(context, build_intent, check, terms, context.protocol.remembered.get(_PUBLISHED))
@@ -216,7 +216,7 @@ def decide(
 
 
 def look_ahead(context: TableContext) -> None:
-    """Read the commit record and the lock before a decision (`Terms.looked_ahead`), while something else is done. For storages with If-Match."""
+    """Read the commit record and the lock before a decision, concurrently with other work (`Terms.looked_ahead`). For storages with If-Match."""
     deciding = _Deciding(
         context, lambda _: None, lambda _: None, Terms(""), context.protocol.remembered.get(_PUBLISHED)
     )
@@ -226,7 +226,7 @@ def look_ahead(context: TableContext) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What is found in one round: the record, the timeline with what else an intent depends on, and when the round began."""
+    """The findings of one round: the record, the timeline, other inputs of the intent, and the time when the round began."""
 
     record: Record | None
     timeline: Ahead[Timeline]
@@ -238,10 +238,10 @@ class _Deciding:
     """One call of `decide`.
 
     Attributes:
-        known: the latest record that was read, with all that it names published.
-        mine: the record that this call has made.
-        beside: what was found while the lock was asked for.
-        as_seen: nobody has held the lock between a look at it that came before that and our holding of it.
+        known: the latest record that was read; everything that it names is published.
+        mine: the record that this call has written.
+        beside: what was found during the request for the lock.
+        as_seen: nobody has held the lock between a look at the lock before ``beside`` and our own holding.
     """
 
     context: TableContext
@@ -254,7 +254,7 @@ class _Deciding:
     as_seen: bool = False
 
     def look_ahead(self) -> None:
-        """Read the record and publish what it names without the lock, so that under it one call shows that nothing changed."""
+        """Read the record and publish its intent without the lock, so that under the lock one call shows that nothing has changed."""
         protections = self.context.protections
         if not (protections.commit_record and protections.roll_forward):
             return
@@ -264,7 +264,7 @@ class _Deciding:
             self.known = record
 
     def run(self, lease_left_s: Callable[[], float]) -> Decision:
-        """Steps 1 to 6. Repeats them if another writer decided between our look and our swap (it held no lock, or an expired one)."""
+        """Run steps 1 to 6. Repeat them if another writer, without a valid lock, decided between our look and our swap."""
         context = self.context
         in_doubt = False
         for attempt in range(_DECISIONS + 1):
@@ -296,17 +296,17 @@ class _Deciding:
         )
 
     def look_beside(self) -> None:
-        """Look at what a decision rests on while the lock is asked for, which was free: the lock shows afterwards whether that counts."""
+        """Read the inputs of the decision while the free lock is requested. Afterwards the lock shows whether these inputs still count."""
         self.beside = Ahead.of(self._found)
 
     def _found(self) -> _Found:
-        """Look at all in one round."""
+        """Read all inputs in one round."""
         root, executor = self.context.root, self.context.runtime.executor
         begun = self.context.runtime.clock.monotonic()
         return _Found(*both(root, executor, self._read, lambda: Ahead.of(self._look)), begun)
 
     def _found_under_lock(self) -> _Found:
-        """Return what is found now, or what was found while the lock was asked for, if nobody has held it since then."""
+        """Return the inputs as they are now, or as they were read during the request for the lock, if nobody has held the lock since."""
         beside, self.beside = self.beside, None
         if beside is not None and self.as_seen and beside.error is None:
             found = beside.get()
@@ -316,11 +316,11 @@ class _Deciding:
         return self._found()
 
     def _latest(self) -> tuple[Record | None, Timeline, float]:
-        """Return the record, with all that it names published, the timeline as it is then, and since when that was looked at."""
+        """Return the record (its intent is published), the current timeline, and the time when the timeline was read."""
         context, terms = self.context, self.terms
         looked: Timeline | None = None
         if context.root.capabilities.parallel_calls > 1:
-            # It counts if the record is the known one; else what it names may be published after the listing.
+            # The listing counts if the record is the known one; otherwise files of the record may have been published after the listing.
             found = self._found_under_lock()
             record, begun = found.record, found.begun
             looked = found.timeline.get() if record is self.known else None
@@ -340,7 +340,7 @@ class _Deciding:
         return record_store(self.context.root).read(self.known) if self.context.protections.commit_record else None
 
     def _look(self) -> Timeline:
-        """List the timeline, which shows what the known record names, and read what else the intent depends on."""
+        """List the timeline, which must show the files of the known record, and read the other inputs of the intent."""
         context, terms = self.context, self.terms
         intents = [record.intent for record in (self.known, self.mine) if record is not None]
         decided = [instant for intent in intents for instant in published(context, intent)]
@@ -349,13 +349,13 @@ class _Deciding:
         return both(context.root, executor, lambda: load_showing(context, expected), terms.look)[0]
 
     def remember(self, record: Record | None) -> None:
-        """Remember a record for the next decision of this handle, if all that it names is published. No other record has its tag."""
+        """Remember a record for the next decision of this handle, if everything that it names is published. Records are told apart by their tags."""
         capable = self.context.root.capabilities.put_if_match
         if record is not None and capable:
             self.context.protocol.remembered[_PUBLISHED] = record
 
     def _swap(self, record: Record | None, draft: StagedIntent) -> Record | None:
-        """Step 5. The record keeps the completed file of a commit."""
+        """Make step 5. The record keeps the completed file of a commit."""
         context, intent = self.context, draft.intent
         kept = draft.bodies[intent.publications[-1].path] if lost_completions.names_commit(intent) else b""
         lock = locking.recorded_lock(context, record, any_lock=self.terms.any_lock)
@@ -368,10 +368,11 @@ class _Deciding:
             raise OutcomeUnknown(error, decided=False) from error
 
     def _publish(self, draft: StagedIntent, looked: float) -> bool:
-        """Step 6. A living writer that has just listed the timeline need not list it again: no process has rolled back its instant.
+        """Make step 6. A living writer that has just listed the timeline need not list it again: no process has rolled back its instant.
 
-        It has the bytes of new files, so it creates them without a look at what is there; before each group of them it looks at the record once.
-        It may stop for a long time at any call. So it asks its clock before each file, and does as everybody does if too much time has passed.
+        The writer has the bytes of the new files, so it creates them without checking for existing ones. Before each group it reads the record once.
+        The writer may pause for a long time at any call. So it asks its clock before each file, and after too long a pause it publishes as any other
+        process does.
         """
         context = self.context
         try:
@@ -383,9 +384,9 @@ class _Deciding:
             raise OutcomeUnknown(error, decided=True) from error
 
     def _make_group(self, draft: StagedIntent, looked: float, group: Sequence[Publication], is_first: bool) -> bool:
-        """Make publications of our own decision. Returns False if somebody else's file is at the place of one, and stays there.
+        """Make a group of publications of our own decision. Returns False if a path holds another process's file, which stays.
 
-        Before the first group the swap itself has just said that the decision is the latest one.
+        The first group needs no look at the record: the swap has just shown that the decision is the latest one.
         """
         context = self.context
         has_new = any(one.kind is PublicationKind.REPLACE and one.path in draft.bodies for one in group)
@@ -407,12 +408,12 @@ class _Deciding:
         return all(each(context.root, context.runtime.executor, make, group))
 
     def _is_recent(self, looked: float) -> bool:
-        """Say whether it is so short a time since we looked under the lock that no other process can have taken us for dead."""
+        """Say whether our last look under the lock is so recent that no other process can consider us dead."""
         return self.context.runtime.clock.monotonic() - looked < _RECENT_S and self.terms.seems_alive()
 
 
 def finish_decided(context: TableContext, record: Record) -> None:
-    """Publish what was decided, for a process that does not hold the lock; it takes it where something is replaced."""
+    """Publish a decided intent for a process that does not hold the lock. If the intent replaces something, this takes the lock."""
     if record.intent.only_creates:
         publish_intent(context, record.intent, record.last_file)
         return
@@ -423,22 +424,22 @@ def finish_decided(context: TableContext, record: Record) -> None:
 
 
 def publish_decided(context: TableContext, requested_time: str) -> None:
-    """Publish what a process has decided for this requested time, if the commit record says so."""
+    """Publish the decision of another process for this requested time, if the commit record has it."""
     record = record_store(context.root).read()
     if record is not None and record.intent.requested_time == requested_time:
         finish_decided(context, record)
 
 
 def publish_intent(context: TableContext, intent: Intent, last_file: bytes = b"") -> bool:
-    """Make every publication of a decision that is not made yet. Any process may do it, any number of times.
+    """Make all missing publications of a decision. Any process may call this, any number of times.
 
-    Whoever calls this for an intent that replaces something holds the table's lock. ``last_file``: the bytes of a completed file that is not
-    staged any more. Returns whether all was created by this call.
+    The caller must hold the table's lock if the intent replaces something. ``last_file``: the bytes of a completed file that is no longer staged.
+    Returns whether this call created all files.
 
-    Raises `CorruptTimelineError` if a commit was published, its completed file is lost, and its bytes are not given.
+    Raises `CorruptTimelineError` if the completed file of a published commit is lost, and ``last_file`` does not have its bytes.
     """
     if _is_there(context, intent.publications[-1]):
-        return False  # and all before it
+        return False  # then all files before it exist, too
     created = _publish(context, intent, last_file)
     if intent.group and _is_there(context, intent.publications[-1]):
         _publish_others(context, intent)
@@ -446,9 +447,9 @@ def publish_intent(context: TableContext, intent: Intent, last_file: bytes = b""
 
 
 def _publish_others(context: TableContext, intent: Intent) -> None:
-    """Publish the other parts of a group, when one is published: a program that does not know the record may take them for left by a dead writer.
+    """Publish the other parts of a group after one part. A program that does not know the record may think that a dead writer left them.
 
-    What has to be changed under the lock of another table, or fails, is left to the next writer of that table.
+    Changes that need the lock of another table, and failures, are left to the next writer of that table.
     """
     try:
         for place in group.others(context, intent):
@@ -461,7 +462,7 @@ def _publish_others(context: TableContext, intent: Intent) -> None:
 
 
 def _publish(context: TableContext, intent: Intent, last_file: bytes) -> bool:
-    """`publish_intent`, of this table alone."""
+    """Publish an intent as `publish_intent` does, but only the part of this table."""
     create = creating(context.protections.completed_once)
     created = True
     for publication in intent.publications:
@@ -495,14 +496,14 @@ def _publish(context: TableContext, intent: Intent, last_file: bytes) -> bool:
 
 
 def _is_lost(context: TableContext, intent: Intent) -> bool:
-    """Say whether the completed file of a commit, whose staged bytes are gone, is gone too. It was published before those were removed."""
+    """Say whether the completed file of a commit without staged bytes is lost, too. The file was published before the staged bytes were removed."""
     if not lost_completions.names_commit(intent):
         return False
     return not _is_there(context, intent.publications[-1]) and context.root.head(intent.inflight) is not None
 
 
 def _place_of(context: TableContext, intent: Intent) -> TableContext:
-    """Return the place whose timeline the decision is about; companions of it are changed with it."""
+    """Return the table whose timeline the decision changes, among this table and its companions."""
     prefix = intent.inflight.rpartition("/.hoodie/")[0]
     for place in (context, *context.companions):
         if place.has(intent.inflight) or place.prefix == prefix == "":
@@ -511,14 +512,14 @@ def _place_of(context: TableContext, intent: Intent) -> TableContext:
 
 
 def _is_there(context: TableContext, publication: Publication) -> bool:
-    """Say whether the file of a creation is there. A replacement shows only in the content."""
+    """Say whether the file of a creation exists. For a replacement, only the content shows whether it was made."""
     return publication.kind is PublicationKind.CREATE and context.root.head(publication.path) is not None
 
 
 def _is_wanted(context: TableContext, intent: Intent) -> bool:
-    """Say whether a decision's replacements are still to be made: it is the latest one, and is not published to its end.
+    """Say whether a decision's replacements are still to be made: the decision is the latest one and is not completely published.
 
-    Asked after the content was read. So what others change later fails the condition of the write, and is not undone.
+    Call this after reading the content. Then a later change by another process fails the condition of our write, and is not undone.
     """
     if _is_there(context, intent.publications[-1]):
         return False
@@ -535,7 +536,7 @@ def _change(
     wanted: Callable[[], bool],
     seen: properties_file.PropertiesSeen | None = None,
 ) -> None:
-    """Make a replacement. ``seen``: the properties as they were before our own decision, for the process that has just made it."""
+    """Make a replacement. ``seen``: the properties before the decision, if this process has just made the decision."""
     storage = context.root
     if publication.kind is PublicationKind.PROPERTIES:
         unlists = metadata_removal.unlists(publication.changes)
@@ -548,5 +549,5 @@ def _change(
     try:
         body = publication.cut(storage.get(publication.staged))
     except ObjectNotFoundError:
-        return  # its writer made it and swept up
+        return  # its writer made it and removed the staged bytes
     replace_once(storage, publication.path, body, publication.replaces, wanted)

@@ -1,8 +1,8 @@
-"""A timeline that is at least as new as what is already known of it.
+"""Load a timeline that is at least as new as what is already known of it.
 
-No decision may rest on a listing being fresh. Before one is believed, it has to show the files that are known to be there from elsewhere: a
-look at one object (which every storage answers truthfully) says whether a file that the listing leaves out is there. A listing that lacks one
-of them is older than it, and is asked for again.
+A listing may be old, so no decision trusts it alone. The listing must show the files that are known to exist from other sources. For a file that the
+listing lacks, a look at that one object (which every storage answers truthfully) says whether the file exists. If it exists, the listing is too old,
+and is requested again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _WAIT_S = 0.05
 
 
 def load_showing(context: TableContext, expected: Iterable[Instant]) -> Timeline:
-    """Load the timeline; every expected file that is there shows in it, in its own state or a later one.
+    """Load the timeline. Every expected instant whose file exists is on it, in the same state or a later one.
 
     Raises `StorageError` if the listing stays old for longer than a second.
     """
@@ -48,7 +48,7 @@ def published(place: TableContext, intent: Intent | None) -> list[Instant]:
 
 
 def _hides(context: TableContext, timeline: Timeline, instant: Instant) -> bool:
-    """Say whether the file is there although the timeline does not show it; archived and undone instants are no more on it."""
+    """Say whether the file exists although the timeline does not show it. Archived and undone instants are no longer on the timeline."""
     shown = timeline.find(instant.requested_time, instant.action)
     if (shown is not None and shown.rank >= instant.rank) or is_undone(instant, context.folder.undone):
         return False

@@ -1,16 +1,17 @@
-"""One decision over several tables: an object that is written once says commit or abort for all of them.
+"""One decision over several tables: an object that is written once says commit or abort for all tables.
 
-Each table's commit record first gets an intent that names the object (it is *prepared*). Nothing of such an intent is published before the object
-says commit. A process that meets a prepared intent asks the object. If there is none, the process waits as long as the writer lives, and then writes
-abort itself, unless somebody was faster. So nobody waits longer than a heartbeat for a dead writer, and all tables have one outcome for ever.
+Each table's commit record first gets an intent that names the object (it is *prepared*). Nothing of a prepared intent is published before the object
+says commit. A process that finds a prepared intent reads the object. If there is no object, the process waits while the writer lives. Then it writes
+abort itself, unless another process was faster. So nobody waits longer than a heartbeat for a dead writer, and all tables have the same outcome
+permanently.
 
 Invariants:
 
-- A prepared intent is replaced only after the object is there, because every decision publishes what the record names before it swaps the record
+- A prepared intent is replaced only after the object exists, because every decision publishes what the record names before it swaps the record
   (``decision.py``), and publishing asks here.
-- A program that does not know the commit record may roll a part back when its writer looks dead. The decision to commit then stands only if another
-  part was published before; else all parts are void. Whoever publishes one part publishes the others, too, so the time between is short.
-- The object goes when no part is pending and none has a heartbeat: then nobody asks for it any more (`resolved`).
+- A program that does not know the commit record may roll a part back when its writer looks dead. Then the decision to commit stands only if another
+  part was published before; otherwise all parts are void. A process that publishes one part publishes the others, too, so the time between is short.
+- The object is removed when no part is pending and none has a heartbeat: then nobody reads it any more (`resolved`).
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ from pyhudi_core.transaction.rollback_plans import names_rolled_back
 TRANSACTION_KEY = "pyhudi.transaction"
 """In the extra metadata of a commit: the id of its transaction, and the requested times of its commits by the locations of their tables."""
 _WRITABLE = "decisions can be written"
-"""Where a handle remembers that it has tried."""
+"""The key under which a handle remembers that it has tested write access."""
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.01, 1.0
 
 
 class PartFate(StrEnum):
-    """What became of a part. ``unknown``: its table is gone."""
+    """The outcome of a part. ``unknown``: its table is gone."""
 
     PENDING = "pending"
     PUBLISHED = "published"
@@ -55,7 +56,7 @@ class PartFate(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GroupPart:
-    """What changes in one of the tables: an instant."""
+    """The change of one table in a group: an instant."""
 
     location: str
     requested_time: str
@@ -74,9 +75,9 @@ class Group:
     """A decision over several tables, as the process that makes it knows it.
 
     Attributes:
-        storage: that of the table that has the object.
-        name: of the object.
-        nonce: tells our decision to commit from any other.
+        storage: the storage of the table that has the object.
+        name: the name of the object.
+        nonce: distinguishes our decision to commit from any other.
         parts: in the order of their locations.
     """
 
@@ -87,25 +88,25 @@ class Group:
 
     @property
     def reference(self) -> str:
-        """How an intent names the object and the parts."""
+        """Return the text by which an intent names the object and the parts."""
         return json.dumps([self.name, self.storage.location, _texts(self.parts)])
 
     @property
     def note(self) -> dict[str, str]:
-        """What the commits say of their transaction, in their extra metadata."""
+        """Return the extra metadata by which the commits name their transaction."""
         tables = {part.location: part.requested_time for part in self.parts}
         return {TRANSACTION_KEY: json.dumps({"id": self.name, "tables": tables}, sort_keys=True)}
 
     def commit(self) -> bool:
-        """Decide to commit; False if somebody has aborted it. Raises `StorageStateUnknownError`."""
+        """Decide to commit. Returns False if another process has aborted the group. Raises `StorageStateUnknownError`."""
         return create_once(self.storage, _path(self.name), _body("commit", self.parts, self.nonce))
 
     def abort(self) -> bool:
-        """Decide to abort; False if it was decided to commit. Raises `StorageStateUnknownError`."""
+        """Decide to abort. Returns False if the group was committed. Raises `StorageStateUnknownError`."""
         return create_once(self.storage, _path(self.name), _body("abort", self.parts))
 
     def forget(self) -> None:
-        """Remove the object, when all tables have published their part."""
+        """Remove the object, after all tables have published their part."""
         self.storage.delete(_path(self.name))
 
 
@@ -115,7 +116,7 @@ class Member:
 
     Attributes:
         time: the completion time, the same in all tables.
-        prepared: called when the intent of this table is in its record. Raises if the group is not committed.
+        prepared: called when the intent of this table is in its record; raises if the group is not committed.
         seems_alive: whether other processes certainly consider the writer of every part alive now.
     """
 
@@ -126,7 +127,7 @@ class Member:
 
 
 def tables_of(note: str) -> dict[str, str]:
-    """Return the requested times by location that a commit names as its transaction; empty if it says nothing sensible."""
+    """Return the requested times, by table location, that a commit names as its transaction; empty if the note is not readable."""
     try:
         found = json.loads(note)["tables"]
         return {str(location): str(time) for location, time in found.items()}
@@ -135,7 +136,7 @@ def tables_of(note: str) -> dict[str, str]:
 
 
 def is_void(context: TableContext, intent: Intent) -> bool:
-    """Say whether the group of an intent is aborted, or may still be. Changes nothing, and waits for nobody."""
+    """Say whether the group of an intent is aborted, or can still be aborted. Changes nothing and does not wait."""
     name, storage, parts = _named_by(context, intent)
     decided = _read(storage, name)
     if decided is None:
@@ -146,7 +147,8 @@ def is_void(context: TableContext, intent: Intent) -> bool:
 def is_committed(context: TableContext, intent: Intent) -> bool:
     """Say whether the group of a prepared intent is committed. Waits for a living writer; aborts the group of a dead one.
 
-    Raises `LockTimeoutError` if a living writer has not decided within the time that the caller waits for a lock: it holds the table as a lock does.
+    Raises `LockTimeoutError` if a living writer has not decided within the caller's time limit for a lock: such a writer blocks the table as a lock
+    does.
     """
     name, storage, parts = _named_by(context, intent)
     writer = Instant(intent.requested_time, Action(intent.action), State.INFLIGHT)
@@ -177,7 +179,7 @@ def _undecided(context: TableContext, intent: Intent, waited_s: float) -> LockTi
 
 
 def others(context: TableContext, intent: Intent) -> Iterator[TableContext]:
-    """Yield the other tables of a group that are there. Raises as `OpenedTable.context`."""
+    """Yield the other existing tables of a group. Raises as `OpenedTable.context`."""
     for part in _named_by(context, intent)[2]:
         place = None if context.root.is_at(part.location) else table_of(context, part.location)
         if place is not None:
@@ -185,7 +187,7 @@ def others(context: TableContext, intent: Intent) -> Iterator[TableContext]:
 
 
 def table_of(context: TableContext, location: str) -> TableContext | None:
-    """Return another table, or this one, by its location; None if it is gone."""
+    """Return the table at a location, which may be this one; None if it is gone."""
     if not context.prefix and context.root.is_at(location):
         return context
     try:
@@ -195,7 +197,7 @@ def table_of(context: TableContext, location: str) -> TableContext | None:
 
 
 def fate_of(context: TableContext, part: GroupPart) -> PartFate:
-    """Say what became of a part, of this table or of another one."""
+    """Return the outcome of a part, of this table or of another one."""
     place = table_of(context, part.location)
     if place is None:
         return PartFate.UNKNOWN
@@ -210,7 +212,7 @@ def fate_of(context: TableContext, part: GroupPart) -> PartFate:
 
 
 def refuse_unwritable(context: TableContext) -> None:
-    """Write a decision about nothing, and remove it, once for a handle. Raises `StorageError` if this process may not."""
+    """Write and remove a dummy decision, once for a handle, to test write access. Raises `StorageError` if this process may not write."""
     remembered = context.protocol.remembered
     if _WRITABLE not in remembered:
         path = _path(f"none-{context.runtime.ids.uuid()}")
@@ -228,14 +230,14 @@ def refuse_unwritable(context: TableContext) -> None:
 
 
 def resolved(context: TableContext) -> list[ObjectInfo]:
-    """Return the decisions in this table for which nobody asks any more: no part is pending, or has a heartbeat."""
+    """Return the decisions in this table that nobody needs any more: no part is pending or has a heartbeat."""
     if context.prefix:
         return []
     return [info for info in context.root.list(f"{layout.GROUPS}/") if _is_resolved(context, info.path)]
 
 
 def sweep(context: TableContext) -> None:
-    """Remove the decisions for which nobody asks any more. A coordinator that ended by itself has removed its own."""
+    """Remove the decisions that nobody needs any more. A coordinator that ended normally has removed its own."""
     context.root.delete_many([info.path for info in resolved(context)])
 
 
@@ -249,7 +251,7 @@ def _is_resolved(context: TableContext, path: str) -> bool:
 
 
 def _has_left(context: TableContext, part: GroupPart) -> bool:
-    """Say whether nothing is left of a part that would ask for the decision, now or after its writer wakes up."""
+    """Say whether a part has left nothing that would need the decision, now or after its writer wakes up."""
     place = table_of(context, part.location)
     if place is None:
         return True
@@ -260,7 +262,7 @@ def _has_left(context: TableContext, part: GroupPart) -> bool:
 def _stands(context: TableContext, parts: Parts) -> bool:
     """Say whether a decision to commit stands: a part is published, or none was rolled back by a program that does not know the commit record.
 
-    The last one is published first, so the first look answers for most.
+    Parts are published from the last to the first, so the first look usually answers.
     """
     gone = False
     for part in reversed(parts):
@@ -289,7 +291,7 @@ def _named_by(context: TableContext, intent: Intent) -> tuple[str, Storage, Part
 
 
 def _read(storage: Storage, name: str) -> bool | None:
-    """Return whether the object says commit; None if it is not there. An object that says nothing sensible says no."""
+    """Return whether the object says commit; None if the object does not exist. An unreadable object counts as abort."""
     try:
         return bool(json.loads(storage.get(_path(name))).get("decision") == "commit")
     except ObjectNotFoundError:
@@ -303,7 +305,7 @@ def _has_ended(context: TableContext, intent: Intent) -> bool:
 
 
 def _was_committed(context: TableContext, intent: Intent) -> bool:
-    """Say what a writer that has ended did, and forgot: who aborts takes the inflight file away before the heartbeat, and who commits leaves it."""
+    """Say whether a writer that has ended committed. An abort removes the inflight file before the heartbeat; a commit keeps the inflight file."""
     return context.root.head(intent.inflight) is not None
 
 
@@ -312,7 +314,7 @@ def _texts(parts: Parts) -> list[list[str]]:
 
 
 def _parts(texts: list[list[str]]) -> Parts:
-    """Raises `ValueError` or `TypeError` for what no release has written."""
+    """Return the parts. Raises `ValueError` or `TypeError` for texts that no release has written."""
     found = tuple(GroupPart(str(location), time, Action(action)) for location, time, action in texts)
     if not found or not all(isinstance(part.requested_time, str) and is_time(part.requested_time) for part in found):
         raise ValueError("a part without a requested time")

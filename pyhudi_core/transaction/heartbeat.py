@@ -1,9 +1,8 @@
-"""Heartbeats: how others see that the writer of a pending instant lives.
+"""Heartbeats: how other processes see that the writer of a pending instant lives.
 
-``.hoodie/.heartbeat/<requested time>``, rewritten every interval; its age is its modification time, and it has expired after interval x
-tolerable misses (Hudi's rule and options). Created before the requested file with put-if-absent, the same file is the reservation of
-the requested time: its body carries the writer's nonce. A pending instant without a heartbeat belongs to a Java writer that keeps none; it is
-never taken for dead.
+``.hoodie/.heartbeat/<requested time>``, is rewritten every interval. Its age follows from its modification time; it has expired after interval x
+tolerable misses (Hudi's rule and options). Created before the requested file with put-if-absent, the same file is the reservation of the requested
+time: its body carries the writer's nonce. A pending instant without a heartbeat belongs to a Java writer without heartbeats; it never counts as dead.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from pyhudi_core.transaction import layout
 
 @dataclass(slots=True)
 class Pulse:
-    """When the last beat was sent, by the process's monotonic clock."""
+    """The time of the last beat, by the process's monotonic clock."""
 
     beat_s: float
 
@@ -35,30 +34,31 @@ class Heartbeat:
     pulse: Pulse
 
     def is_young(self, context: TableContext) -> bool:
-        """Say whether, by its own clock, no other process can consider this writer dead now or soon."""
+        """Say whether, by this process's clock, no other process can consider this writer dead now or soon."""
         age_ms = (context.runtime.clock.monotonic() - self.pulse.beat_s) * 1000
         return age_ms < _limit_ms(context) * 3 / 4
 
     def revive(self, context: TableContext) -> None:
-        """Put the file back if another process removed it because this process was paused and seemed dead: without it nobody would ever find out
-        that the writer of an announced instant is gone. A young one is not looked for.
+        """Create the file again if another process removed it because this process was paused and seemed dead.
+
+        Without the file nobody would ever detect the death of the writer of an announced instant. A young heartbeat needs no look at the file.
         """
         if not self.is_young(context) and context.root.head(self.path) is None:
             context.root.put(self.path, self.body)
 
     def stop(self, context: TableContext) -> None:
-        """End it and remove the file."""
+        """Stop the heartbeat and remove the file."""
         self.handle.cancel()
         context.root.delete(self.path)
 
 
 def body(context: TableContext, nonce: str) -> bytes:
-    """Return the reservation: who wants the requested time."""
+    """Return the content of the reservation: who reserves the requested time."""
     return json.dumps({"nonce": nonce, "process": context.runtime.process.identity()}).encode()
 
 
 def read(context: TableContext, requested_time: str) -> bytes:
-    """Return the body of a heartbeat; empty if there is none any more."""
+    """Return the body of a heartbeat; empty if the file is gone."""
     return _content(context, layout.heartbeat(requested_time))
 
 
@@ -75,13 +75,13 @@ def start(context: TableContext, requested_time: str, content: bytes) -> Heartbe
 
 
 def keep_young(context: TableContext, path: str, content: bytes) -> Heartbeat:
-    """`start`, for a file that is there and that says in another place that this process lives."""
+    """Keep an existing file young, as `start` does. The file says in another folder that this process lives."""
     interval_s = context.options.heartbeat.interval_ms / 1000
     clock = context.runtime.clock
     pulse = Pulse(clock.monotonic())
 
     def beat() -> None:
-        # A rollback by another process removes the file; it must not be created again.
+        # A rollback by another process removes the file; the file must not be created again.
         if context.root.head(path) is not None:
             now = clock.monotonic()
             context.root.put(path, content)
@@ -94,8 +94,8 @@ def keep_young(context: TableContext, path: str, content: bytes) -> Heartbeat:
 def is_dead(context: TableContext, instant: Instant, *, ask_storage: bool = False) -> bool:
     """Say whether the writer of a pending instant is known to be gone: its process ended on this host, or its heartbeat expired.
 
-    The storage dates heartbeats, and this machine's clock may be wrong. With ``ask_storage`` an old heartbeat is judged by the storage's clock,
-    too, which takes writing an object: what only looks leaves it out, what rolls back must not.
+    The storage dates heartbeats, and this machine's clock may be wrong. With ``ask_storage`` an old heartbeat is judged by the storage's clock, too,
+    which needs the write of an object. A caller that only reads may omit it; a rollback must use it.
     """
     if not context.protections.heartbeat_before_rollback:
         return True
@@ -103,7 +103,7 @@ def is_dead(context: TableContext, instant: Instant, *, ask_storage: bool = Fals
 
 
 def is_left(context: TableContext, path: str, *, ask_storage: bool = False) -> bool:
-    """Say whether the process that keeps this file young is known to be gone, as for `is_dead`; False if the file is not there."""
+    """Say whether the process that keeps this file young is known to be gone, as `is_dead` does; False if the file does not exist."""
     info = context.root.head(path)
     if info is None:
         return False

@@ -1,4 +1,4 @@
-"""Take instants off the timeline that had completed: savepoints that are deleted, and commits that a restore undoes."""
+"""Remove completed instants from the timeline: savepoints that are deleted, and commits that a restore undoes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pyhudi_core.timeline.active import TimelineFolder
 def files_of_instant(folder: TimelineFolder, requested_time: str, actions: Collection[Action]) -> list[Instant]:
     """Return the files of the instants with this requested time and one of these actions, the completed one first.
 
-    They are looked up as they are, so also those that readers leave out.
+    The lookup is by file name, so it also finds files that readers ignore.
     """
     found = [i for i in folder.files()[0] if i.requested_time == requested_time and i.action in actions]
     return sorted(found, key=lambda instant: -instant.rank)
 
 
 def remove_files(folder: TimelineFolder, files: Iterable[Instant]) -> None:
-    """Delete these files, in this order. What a crash leaves of an instant is a pending one, if its completed file is the first."""
+    """Delete these files, in this order. If the completed file is the first, a crash leaves a pending instant."""
     for file in files:
         folder.storage.delete(folder.file(file))
 

@@ -1,4 +1,4 @@
-"""What executors of a plan have written that cannot complete it any more."""
+"""Files of executors of a plan that can no longer complete the plan."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pyhudi_core.transaction import markers as marked
 
 @dataclass(frozen=True, slots=True)
 class LeftByExecutors:
-    """The names of these files.
+    """Names of files that executors of a plan left.
 
-    They are listed before the next executor is decided, and removed by name after it. So an executor that sleeps in between removes no file of its
-    own successor, whose files have other names.
+    They are listed before the next executor is decided, and removed by name afterwards. So an executor that sleeps in between removes no file of its
+    successor, whose files have other names.
     """
 
     requested_time: str
@@ -25,7 +25,7 @@ class LeftByExecutors:
 
     @classmethod
     def of(cls, context: TableContext, requested_time: str) -> LeftByExecutors:
-        """As it is now."""
+        """List the current files of all executors."""
         return cls(
             requested_time,
             tuple(marked.announced(context.storage, requested_time)),
@@ -35,7 +35,7 @@ class LeftByExecutors:
         )
 
     def remove(self, context: TableContext) -> None:
-        """Remove it."""
+        """Remove these files."""
         for left in self.at_companions:
             left.remove()
         contained = context.protections.path_containment

@@ -1,11 +1,11 @@
-"""The table's lock: held for a few steps, or for a complete write (pessimistic concurrency), and what a commit asks about it before it decides.
+"""The table's lock: held for a few steps, or for a complete write (pessimistic concurrency); and the checks of the lock before a decision.
 
-A commit asks whether its lock is the lock of the table's other writers, and whether it still holds it. Neither keeps a table safe (the commit record
-does that); both tell a writer early that something is wrong. A rollback is always possible, because a writer that was refused, or lost the lock, has
-to clean up.
+A commit checks that its lock is also the lock of the table's other writers, and that it still holds the lock. Neither check makes a table safe (the
+commit record does that); both show a writer early that something is wrong. A rollback needs no check, because a writer that was refused, or lost the
+lock, has to clean up.
 
-In a pessimistic write, everything that asks for the lock (the rollback of dead writers, the commit) gets the holding of the write at once. Other
-writers wait for its end, so it is never planned again. If the lock expires, the commit is decided like every other.
+In a pessimistic write, each step that needs the lock (the rollback of dead writers, the commit) gets it at once, because the write holds it. Other
+writers wait for the end of the write, so the write is never planned again. If the lock expires, the commit is decided as in any other write.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class LockHolding:
 
     Attributes:
         session: None if the lock is switched off.
-        after: what is done at the same time as the lock is given back; it raises no `HudiError`.
-        given_back: when it was, by the monotonic clock.
+        after: runs concurrently with the release of the lock; it raises no `HudiError`.
+        given_back: the time of the release, by the monotonic clock.
     """
 
     session: LockSession | None
@@ -41,23 +41,23 @@ class LockHolding:
     _ended: bool = False
 
     def acquire(self, context: TableContext, purpose: str) -> None:
-        """Wait for the lock. If the holding was ended meanwhile (an interruption), the lock is given back at once."""
+        """Wait for the lock. If the holding ended meanwhile (an interruption), release the lock at once."""
         if context.protections.lock:
             self.session = context.lock.acquire(context.options.lock.wait_ms / 1000, purpose)
         if self._ended:
             self.end(context)
 
     def lease_left_s(self) -> float:
-        """Say for how many seconds it is still ours."""
+        """Return for how many seconds this process still holds the lock."""
         return float("inf") if self.session is None else lease_left_s(self.session)
 
     @property
     def taken_as_seen(self) -> bool:
-        """Whether nobody has held the lock since it was looked at before this holding, and was free."""
+        """Whether nobody else held the lock between an earlier look, which found it free, and this holding."""
         return self.session is not None and taken_as_seen(self.session)
 
     def end(self, context: TableContext) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         self._ended = True
         if self.session is not None:
             give_back(context, self.session)
@@ -68,9 +68,9 @@ class LockHolding:
 def holding_lock(
     context: TableContext, purpose: str, beside: Sequence[Callable[[], object]] = ()
 ) -> Iterator[LockHolding]:
-    """Wait for the lock and hold it. ``beside`` is called while it is waited for; a `HudiError` of it is raised when the lock is there.
+    """Wait for the lock and hold it. ``beside`` runs during the wait; its `HudiError` is raised when the lock is acquired.
 
-    Raises `LockTimeoutError` that says which table it is about, and `TableVersionError` for a table that is only read.
+    Raises `LockTimeoutError` that names the table, and `TableVersionError` for a table that is only read.
     """
     context.config.refuse_writing(context.table)
     storage, executor = context.root, context.runtime.executor
@@ -89,7 +89,7 @@ def holding_lock(
 
 
 def give_back(context: TableContext, session: LockSession) -> None:
-    """What was decided under the lock stands, so a lock that cannot be given back must not look like a failure of that."""
+    """Release the lock. A failure is only logged: what was decided under the lock stands, and must not look failed."""
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             session.release()
@@ -114,14 +114,14 @@ def refuse_foreign(context: TableContext, record: Record | None) -> None:
 
 
 def recorded_lock(context: TableContext, record: Record | None, *, any_lock: bool) -> str:
-    """Return the identity that the next record names; a decision that may be made under any lock leaves it as it is."""
+    """Return the lock identity that the next record names. A decision that may be made under any lock keeps the previous identity."""
     if record is not None and record.lock_identity and any_lock:
         return record.lock_identity
     return context.lock.identity
 
 
 def refuse_lost(context: TableContext, lease_left_s: LeaseLeft) -> None:
-    """Raise `LockLostError` if the lock is not ours any more: who knows that need not try."""
+    """Raise `LockLostError` if this process no longer holds the lock. This saves a useless attempt."""
     if lease_left_s() <= 0:
         raise LockLostError(
             "The lock ended while it was held: it could not be renewed in time",
@@ -133,7 +133,7 @@ def refuse_lost(context: TableContext, lease_left_s: LeaseLeft) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Inner:
-    """The lock inside of a write that holds it; giving it back is the write's business."""
+    """The lock inside a write that holds it. Only the write itself releases the lock."""
 
     outer: LockSession
 
@@ -153,7 +153,7 @@ class _Inner:
 
 @dataclass(frozen=True, slots=True)
 class HeldLock:
-    """A provider for a write that holds the lock already."""
+    """A provider for a write that already holds the lock."""
 
     provider: LockProvider
     session: LockSession
@@ -168,7 +168,7 @@ class HeldLock:
 
 @dataclass(frozen=True, slots=True)
 class _AskedOnce:
-    """A lock that is not waited for."""
+    """A lock that is requested once, without waiting."""
 
     provider: LockProvider
 
@@ -181,13 +181,13 @@ class _AskedOnce:
 
 
 def after_failure(context: TableContext, error: BaseException | None) -> TableContext:
-    """Return the table for the removal of what a failed step left. A lock server that the step has waited for in vain is asked only once more."""
+    """Return the table for the cleanup after a failed step. If the step waited in vain for a lock server, the server is asked only once more."""
     return context.with_lock(_AskedOnce(context.lock)) if isinstance(error, LockServerError) else context
 
 
 @dataclass(slots=True)
 class WholeWrite:
-    """The holding of one write: ``context`` is the table as the write sees it meanwhile; times in seconds."""
+    """The lock holding of one write. ``context`` is the table as the write sees it meanwhile; times are in seconds."""
 
     outside: TableContext
     context: TableContext
@@ -196,11 +196,11 @@ class WholeWrite:
     since: float
 
     def held(self) -> float:
-        """Say how long it has been held."""
+        """Return for how long the lock has been held."""
         return self.outside.runtime.clock.monotonic() - self.since
 
     def release(self) -> None:
-        """Let others in; safe to call twice."""
+        """Release the lock. Safe to call twice."""
         give_back(self.outside, self.session)
 
 

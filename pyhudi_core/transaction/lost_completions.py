@@ -1,15 +1,14 @@
-"""Commits whose completed file is lost: it was published, and then somebody or something deleted it.
+"""Commits whose completed file is lost: it was published, and then it was deleted.
 
-Such an instant looks like a write that has not completed. Nobody would see its rows, and the next write would go over them. These facts tell it apart
-from such a write. A writer of this package removes its heartbeat last, so a pending write without one is looked at closely. Its commit was
-decided if a commit record names it, if a later commit changed its files, or if the metadata table has its completed part, which is published only
-after the decision. A write of this package that has neither heartbeat nor markers was decided, too: it removes both only after it has published.
+Such an instant looks like a write that has not completed. Readers would not see its rows, and the next write would overwrite them. These facts
+distinguish it from such a write. A writer of this package removes its heartbeat last, so a pending write without a heartbeat is examined. Its commit
+was decided if a commit record names it, if a later commit changed its files, or if the metadata table has its completed part, which is published only
+after the decision. A write of this package without heartbeat and markers was decided, too: a writer removes both only after publishing.
 
-A commit record keeps the bytes of the completed file: the newest commit, and on a disk the newest few, are read from there, and the next write
-publishes them again. Any other lost commit is refused.
+A commit record keeps the bytes of the completed file. So readers get the newest commit, and on a disk the newest few, from the records, and the next
+write publishes the file again. Any other lost commit raises an error.
 
-A pending write with a heartbeat costs a reader one look at that file, beside those for the other pending writes. Nothing is looked at if no write
-is pending.
+For each pending write with a heartbeat, a reader makes one request for that file. Without pending writes there is no request.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def names_commit(intent: Intent) -> bool:
 
 
 def error_for(context: TableContext, requested_time: str, path: str) -> CorruptTimelineError:
-    """Return the error for a reader or writer that needs the commit."""
+    """Return the error for a reader or writer that needs the lost commit."""
     return CorruptTimelineError(
         "The completed file of a commit is lost: the commit was published, and its file is not on the timeline any more",
         table=context.table,
@@ -55,12 +54,12 @@ def error_for(context: TableContext, requested_time: str, path: str) -> CorruptT
 
 
 def load(context: TableContext) -> Timeline:
-    """Return the timeline as it is now, for readers. Raises as `restored`."""
+    """Return the current timeline for readers. Raises as `restored`."""
     return restored(context, context.folder.load())
 
 
 def restored(context: TableContext, timeline: Timeline) -> Timeline:
-    """Return a timeline on which lost commits are completed that a commit record has; they are read from there. Changes nothing.
+    """Return a timeline with the lost commits whose completed file a commit record has. Changes nothing on the storage.
 
     Raises `CorruptTimelineError` for a lost commit that no record has: without it, rows would be missing.
     """
@@ -82,7 +81,7 @@ def restored(context: TableContext, timeline: Timeline) -> Timeline:
 def published_again(context: TableContext, timeline: Timeline) -> Timeline:
     """Return the timeline, with every lost commit published again from the commit records. Nothing changes if none is lost.
 
-    Any process may do this at any time: the file is created only once, and only for an instant that is there and that nobody has undone.
+    Any process may call this at any time. The file is created only once, and only for an existing instant that nobody has undone.
 
     Raises as `restored`.
     """
@@ -96,7 +95,7 @@ def published_again(context: TableContext, timeline: Timeline) -> Timeline:
 
 
 def find(context: TableContext, timeline: Timeline) -> Iterator[tuple[Instant, Record | None]]:
-    """Iterate over the pending instants of a timeline whose commits were published, each with the record that has its completed file."""
+    """Iterate over the published commits that look pending on a timeline, each with the commit record that has its completed file."""
     pending = [i for i in timeline.instants if i.action in WRITE_ACTIONS and i.state is State.INFLIGHT]
     if not pending:
         return
@@ -105,7 +104,7 @@ def find(context: TableContext, timeline: Timeline) -> Iterator[tuple[Instant, R
     silent = [i for i, beat in zip(pending, beats, strict=True) if beat is None]
     if not silent:
         return
-    now = context.folder.load()  # a writer that has ended since removed its heartbeat after it had published
+    now = context.folder.load()  # a writer that has ended meanwhile removed its heartbeat after it had published
     still = [i for i in silent if now.find(i.requested_time, i.action) == i and not is_undone(i, context.folder.undone)]
     if not still:
         return
@@ -123,7 +122,7 @@ def find(context: TableContext, timeline: Timeline) -> Iterator[tuple[Instant, R
 
 
 def _is_of(context: TableContext, record: Record) -> bool:
-    """Say whether a record is about a commit of this place."""
+    """Say whether a record is about a commit of this table."""
     return names_commit(record.intent) and context.has(record.intent.inflight)
 
 
@@ -144,7 +143,7 @@ def _is_followed(context: TableContext, timeline: Timeline, requested_time: str)
 
 
 def _has_part(context: TableContext, requested_time: str) -> bool:
-    """Say whether a companion has a completed commit that belongs to this one, by a writer of this package."""
+    """Say whether a companion table has a completed commit of this package for this commit."""
     for place in context.companions:
         timeline = place.folder.load()
         part = timeline.commits.find(requested_time) or place.folder.archived(timeline, requested_time)
@@ -154,7 +153,7 @@ def _has_part(context: TableContext, requested_time: str) -> bool:
 
 
 def _was_swept(context: TableContext, instant: Instant) -> bool:
-    """Say whether nothing is left of a writer of this package but its instant."""
+    """Say whether a writer of this package left nothing but the instant."""
     return _is_ours(context, instant) and not context.storage.list(f"{layout.markers(instant.requested_time)}/")
 
 

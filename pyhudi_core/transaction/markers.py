@@ -1,8 +1,8 @@
-"""Markers: the names of the files that a write is about to create, so that a dead write's files can be found and removed.
+"""Markers name the files that a write will create, so that a dead write's files can be found and removed.
 
-Hudi's DIRECT layout: one empty object ``.hoodie/.temp/<requested time>/<partition>/<file>.marker.<CREATE|MERGE>`` for each file, made before
-the file. A write of many new files has the layout of Hudi's timeline server: ``MARKERS.type``, and text files ``MARKERS<number>`` with such names. An
-instant has one layout, because Hudi looks for markers of one only.
+Hudi's DIRECT layout: one empty object ``.hoodie/.temp/<requested time>/<partition>/<file>.marker.<CREATE|MERGE>`` for each file, created before the
+file. A write of many new files has the layout of Hudi's timeline server: ``MARKERS.type``, and text files ``MARKERS<number>`` with such names. An
+instant has only one layout, because Hudi looks for markers of only one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def create(storage: Storage, requested_time: str, path: str, kind: str) -> None:
 def create_together(storage: Storage, requested_time: str, paths: Sequence[str], kind: str, number: int) -> None:
     """Announce data files before they are written, in the layout of Hudi's timeline server.
 
-    ``number``: below 2**31, since Hudi reads it as an ``int``; a random one, that no other task or attempt takes.
+    ``number``: below 2**31, because Hudi reads it as an ``int``; random, so that no other task or attempt has the same.
     """
     folder = layout.markers(requested_time)
     storage.put(f"{folder}/{_SERVER_TYPE}", _SERVER)
@@ -43,13 +43,13 @@ def create_together(storage: Storage, requested_time: str, paths: Sequence[str],
 def announced(storage: Storage, requested_time: str, listed: Sequence[str] | None = None) -> list[str]:
     """Return the data files that an instant's markers name; paths relative to the table. Names outside the table are ignored.
 
-    ``listed``: the files of the markers, if they were just listed.
+    ``listed``: the files of the markers, if the caller has just listed them.
     """
     return sorted(announced_kinds(storage, requested_time, listed))
 
 
 def announced_kinds(storage: Storage, requested_time: str, listed: Sequence[str] | None = None) -> dict[str, str]:
-    """Return the same with the kind of each file: CREATE, MERGE or APPEND."""
+    """Return the data files as `announced` does, with the kind of each file: CREATE, MERGE or APPEND."""
     folder = layout.markers(requested_time)
     found: list[str] = []
     for path in marker_files(storage, requested_time) if listed is None else listed:
@@ -81,8 +81,8 @@ def remove_leaks(
     is_own: Callable[[str], bool] = lambda _path: True,
     listed: Sequence[str] | None = None,
 ) -> list[str]:
-    """Remove files of task attempts that were given up: announced by a marker, but not part of the result. ``is_own``: only these are looked at;
-    ``listed`` as in `announced`.
+    """Remove files of abandoned task attempts: a marker announces them, but they are not part of the result. Only files for which ``is_own`` is true
+    are considered; ``listed`` as in `announced`.
 
     Returns their paths.
     """
@@ -99,7 +99,7 @@ def marker_files(storage: Storage, requested_time: str) -> list[str]:
 
 
 def files_below(place: TableContext, requested_time: str) -> list[str]:
-    """Return the files of an instant's markers at a place, from the root."""
+    """Return the files of an instant's markers in a table, from the root."""
     return [place.from_root(path) for path in marker_files(place.storage, requested_time)]
 
 
@@ -119,7 +119,7 @@ def remove_some(storage: Storage, requested_time: str, paths: Collection[str]) -
 
 @dataclass(frozen=True, slots=True)
 class LeftAtCompanion:
-    """What a write left at one companion place, by names: data files, their markers, and its timeline files in the order of their removal."""
+    """The names of what a write left in one companion table: data files, their markers, and its timeline files in the order of their removal."""
 
     storage: Storage
     requested_time: str
@@ -128,7 +128,7 @@ class LeftAtCompanion:
     instants: tuple[str, ...]
 
     def remove(self) -> None:
-        """Remove it. The timeline files go last: by them a crash here is found."""
+        """Remove these files. The timeline files are removed last, because they show a crash here."""
         removal.delete_data_files(self.storage, self.data_files)
         self.storage.delete_many(self.markers)
         self.storage.remove_empty_folders(layout.markers(self.requested_time))
@@ -139,10 +139,11 @@ class LeftAtCompanion:
 def left_at_companions(
     context: TableContext, requested_time: str, *, completed: bool = False
 ) -> Iterator[LeftAtCompanion]:
-    """Yield what a pending write left at the companion places.
+    """Yield what a pending write left in the companion tables.
 
-    With ``completed``, an instant counts that has completed there: Hudi's writers complete their commit of the metadata table first, and may die
-    before their own. It is pending in the data table, so no reader has used it. The caller has decided that the write will never complete.
+    With ``completed``, completed instants in the companion tables count, too. Hudi's writers complete the commit of the metadata table before the
+    commit of the data table, and may die in between. The write is pending in the data table, so no reader has used it. The caller has decided that
+    the write will never complete.
     """
     for place in context.companions:
         for instant in place.folder.load():
@@ -164,13 +165,13 @@ def left_at_companions(
 
 
 def remove_at_companions(context: TableContext, requested_time: str, *, completed: bool = False) -> None:
-    """Remove what a pending write left at the companion places, as if it had never begun there. ``completed``: as `left_at_companions`."""
+    """Remove what a pending write left in the companion tables, as if it had never begun there. ``completed``: as `left_at_companions`."""
     for left in left_at_companions(context, requested_time, completed=completed):
         left.remove()
 
 
 def remove_late_at_companions(context: TableContext, requested_time: str) -> None:
-    """Remove what the writer of an instant wrote at the companion places after another process had rolled the instant back there."""
+    """Remove files that a writer created in the companion tables after another process had rolled the instant back there."""
     for place in context.companions:
         if place.folder.load().find(requested_time) is None:
             removal.delete_data_files(place.storage, files_of(context.at(place), requested_time))
@@ -178,9 +179,9 @@ def remove_late_at_companions(context: TableContext, requested_time: str) -> Non
 
 
 def files_of(context: TableContext, requested_time: str) -> list[str]:
-    """Return the data files of an instant: from its markers, else by the time in the names of all files.
+    """Return the data files of an instant: from its markers, otherwise by the time in the names of all files.
 
-    At a companion place both count, because not every file of a metadata table has a marker (`metadata_table.commits`).
+    In a companion table both sources count, because not every file of a metadata table has a marker (`metadata_table.commits`).
     """
     named = [path for path in announced(context.storage, requested_time) if _is_of(path, requested_time)]
     if named and not context.prefix:

@@ -1,9 +1,9 @@
-"""Remove a metadata table from the list of its table, if a commit cannot keep it true.
+"""Unlist the metadata table of a table, if a commit cannot keep the metadata table correct.
 
-Readers that find a metadata table listed believe it, so a commit that it does not know is silently invisible to them. If a partition of the
-metadata table is listed that the commit does not write, the commit decides on two things at once: first ``hoodie.table.metadata.partitions`` goes,
-and with it the folder, then the completed file appears (``decision``). The commit says so in its extra metadata. Hudi's next writer builds the
-metadata table again from the files.
+Readers trust a listed metadata table, so a commit that the metadata table does not know is silently invisible to them. If the table lists a partition
+of the metadata table that the commit does not update, one decision makes two changes: it removes ``hoodie.table.metadata.partitions`` with the
+folder, and then publishes the completed file (``decision``). The commit's extra metadata says so. Hudi's next writer builds the metadata table again
+from the files.
 """
 
 from __future__ import annotations
@@ -27,47 +27,50 @@ NOTE = "pyhudi.metadata_table.removed"
 COMMENT = "metadata table removed"
 
 Kept = frozenset[str] | None
-"""The partitions of a metadata table that stay true; None for all, because there is nothing that they would have to know."""
+"""The partitions of a metadata table that stay correct; None for all, because the commit changes nothing that they record."""
 
 
 def notes(config: TableConfig, kept: Kept = frozenset()) -> dict[str, str]:
-    """Return the extra metadata of a commit that has to remove the metadata table, because it does not keep all partitions."""
+    """Return the extra metadata of a commit that must remove the metadata table because some partition does not stay correct."""
     listed = {LISTED: ",".join(config.metadata_partitions), INFLIGHT: ",".join(config.metadata_partitions_inflight)}
     return notes_of(listed, kept)
 
 
 def notes_of(properties: Mapping[str, str], kept: Kept = frozenset()) -> dict[str, str]:
-    """Return the same for the properties as they are now; empty if they list no partition that is not kept."""
+    """Return the extra metadata as `notes` does, for the current properties; empty if every listed partition stays correct."""
     listed = [properties[key] for key in (LISTED, INFLIGHT) if properties.get(key)]
     names = {name.strip() for text in listed for name in text.split(",")}
     return {NOTE: ",".join(listed)} if listed and not (kept is None or names <= kept) else {}
 
 
 def removal() -> Publication:
-    """Return the change that takes it off the list."""
+    """Return the change of the properties that unlists the metadata table."""
     return Publication(properties_file.PATH, "", PublicationKind.PROPERTIES, changes=((LISTED, None), (INFLIGHT, None)))
 
 
 def unlists(changes: RecordedChanges) -> bool:
-    """Say whether a change of the properties takes the metadata table off the list."""
+    """Say whether a change of the properties unlists the metadata table."""
     return (LISTED, None) in changes
 
 
 def remove_folder(storage: Storage) -> None:
-    """Remove the files of a metadata table that is not listed any more. The caller holds the lock: Hudi may make a new one at any time later."""
+    """Remove the files of a metadata table that is no longer listed.
+
+    The caller holds the lock, because Hudi may create a new metadata table at any later time.
+    """
     remove_files(storage, [info.path for info in storage.list(f"{METADATA_TABLE}/")])
     storage.remove_empty_folders(METADATA_TABLE)
 
 
 def files_of(storage: Storage, partitions: Sequence[str]) -> list[str]:
-    """Return the files of partitions of a metadata table, as they are now."""
+    """Return the current files of partitions of a metadata table."""
     return [info.path for name in partitions for info in storage.list(f"{METADATA_TABLE}/{name}/")]
 
 
 def remove_files(storage: Storage, files: Sequence[str]) -> None:
-    """Remove files of partitions that are not listed. They were listed by `files_of` before that was decided, so none is of a later build.
+    """Remove files of unlisted partitions. `files_of` returned them before the decision to unlist, so none belongs to a later build.
 
-    The markers of the folders go first: they tell a reader that opened the partition before, and lists its folder now, that files may be missing.
+    The folders' markers are removed first. A reader that opened the partition before and lists its folder now sees that files may be missing.
     """
     markers = {path for path in files if path.rpartition("/")[2].startswith(PARTITION_METAFILE)}
     storage.delete_many(path for path in files if path in markers)
@@ -75,7 +78,7 @@ def remove_files(storage: Storage, files: Sequence[str]) -> None:
 
 
 def remove_dropped(storage: Storage, files: Sequence[str]) -> None:
-    """Remove the files of partitions, as `remove_files` does, after the decision that took the partitions off the list.
+    """Remove the files of partitions, as `remove_files` does, after the decision that unlisted the partitions.
 
     If the storage fails, the files stay, with a warning: the decision stands, nobody reads them, and the next build of the index removes them.
     """

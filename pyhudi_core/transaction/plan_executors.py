@@ -1,16 +1,17 @@
-"""Execute the plan of a table service: one process at a time, and a process that was taken for dead cannot complete it any more.
+"""Execute the plan of a table service. One process executes at a time; a process that was considered dead can no longer complete the plan.
 
-A plan on the timeline keeps its requested time whoever executes it, so a requested file and an inflight file do not say who does. A process that
-wants to execute it first registers as its **executor**: with a numbered file below ``.hoodie/.aux/.pyhudi/executions/<requested time>``, created by a
-decision under the lock, together with the inflight file if there is none yet. From then on it keeps the heartbeat of the requested time. Nobody else
-registers while that is young. If it has expired, or was given back, the next executor registers with a higher number.
+A plan has the same requested time whoever executes it, so its requested and inflight files do not name the executing process. A process that wants to
+execute the plan first registers as its **executor**. A decision under the lock creates a numbered file below
+``.hoodie/.aux/.pyhudi/executions/<requested time>``, together with the inflight file if that is missing. From then on the executor keeps the
+heartbeat of the requested time. No other process registers while the heartbeat is young. If the heartbeat has expired or was removed, the next
+executor registers with a higher number.
 
-The executor with the highest number is the fence: `refuse_overtaken` asks for it under the lock, just before the execution is decided. Registrations
-are decided by swaps of the commit record, as all commits are. So either the older execution completes before the newer registration, and the newer
-process finds it completed; or it is refused.
+The executor with the highest number is the fence: `refuse_overtaken` reads it under the lock, just before the execution is decided. Registrations are
+decided by swaps of the commit record, as commits are. So either the older execution completes before the newer registration, and the newer process
+finds the plan completed; or the older execution is refused.
 
 Two executions of one plan may write at the same time, if one of the processes was only paused. Their files differ by the salt in the write token
-(`salt_of`), and each removes files of its own only. The files of a dead predecessor go when its successor has registered.
+(`salt_of`), and each process removes only its own files. A successor removes the files of a dead predecessor after its own registration.
 """
 
 from __future__ import annotations
@@ -60,15 +61,15 @@ class PlanExecutor:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a plan is not executed by this process, as a part of a sentence."""
+    """The reason why this process does not execute a plan, as part of a sentence."""
 
     why_not: str
 
 
 @dataclass(frozen=True, slots=True)
 class Groundwork:
-    """What has to be before the inflight file is there, and is published by the same decision: the metadata table is taken off the table's list, and
-    a file of the protocol's storage is created, if it is not there.
+    """Preconditions of the inflight file, published by the same decision: the metadata table is unlisted, and a missing file in the protocol's
+    storage is created.
     """
 
     path: str
@@ -76,12 +77,12 @@ class Groundwork:
 
 
 def salt_of(nonce: str) -> int:
-    """Return the number in the write tokens of the files of an execution."""
+    """Return the number in the write tokens of an execution's files."""
     return int(nonce[:_SALT_DIGITS], 16)
 
 
 def newest_executor(context: TableContext, requested_time: str) -> PlanExecutor | None:
-    """Return the executor that counts; None if nobody has registered."""
+    """Return the executor with the highest number; None if nobody has registered."""
     paths = sorted(info.path for info in context.root.list(f"{layout.executions(requested_time)}/"))
     if not paths:
         return None
@@ -97,16 +98,16 @@ def newest_executor(context: TableContext, requested_time: str) -> PlanExecutor 
 def begin_execution(
     context: TableContext, plan: Instant, *, by_name: bool = False, groundwork: Groundwork | None = None
 ) -> Transaction | Refusal:
-    """Register as the executor of a pending plan, and remove what a dead predecessor left. From here on no predecessor can complete it.
+    """Register as the executor of a pending plan, and remove the files of a dead predecessor. From here on no predecessor can complete the plan.
 
     Args:
         plan: the pending instant.
-        by_name: the caller named this plan. An execution that nobody registered for and that has no heartbeat (Hudi's) is followed only then, and
-            only if its inflight file is older than a heartbeat may be.
-        groundwork: what is published before the inflight file.
+        by_name: whether the caller named this plan. Only then does this process take over an execution without registration and heartbeat (Hudi's),
+            and only if its inflight file is older than a heartbeat may be.
+        groundwork: preconditions, published before the inflight file.
 
-    Raises `LockError`, and `StorageError` if it is not known whether the process is registered; then its heartbeat expires. Raises
-    `TableVersionError` before anything is staged, if the table is only read.
+    Raises `LockError`, and `StorageError` if it is unknown whether the process is registered; then its heartbeat expires. Raises `TableVersionError`
+    before anything is staged, if the table is only read.
     """
     context.config.refuse_writing(context.table)
     registering = _Registering(
@@ -141,7 +142,10 @@ def begin_execution(
 
 
 def is_free(context: TableContext, plan: Instant) -> bool:
-    """Say whether a process may execute the pending plan without being named: no living or unknown process executes it. Changes nothing."""
+    """Say whether a process may execute a pending plan that its caller did not name: no living or unknown process executes the plan.
+
+    Changes nothing.
+    """
     return (
         _Registering(context, plan.requested_time, plan.action, by_name=False, nonce="", changes=False).look(
             Timeline((plan,))
@@ -151,7 +155,7 @@ def is_free(context: TableContext, plan: Instant) -> bool:
 
 
 def refuse_overtaken(transaction: Transaction) -> None:
-    """Raise `CommitAbortedError` unless this transaction is that of the newest executor; asked under the lock, or when a file is gone."""
+    """Raise `CommitAbortedError` unless this transaction is that of the newest executor. Call this under the lock, or when a file is missing."""
     executor = newest_executor(transaction.context, transaction.requested_time)
     if executor is None:
         raise _ended_by_others(transaction)
@@ -166,7 +170,7 @@ def refuse_overtaken(transaction: Transaction) -> None:
 
 
 def refuse_removed(transaction: Transaction, path: str | None) -> None:
-    """A file is gone: raise `CommitAbortedError` if another process has removed it with the plan, or has taken the plan over."""
+    """Handle a missing file: raise `CommitAbortedError` if another process removed the file with the plan, or has taken the plan over."""
     refuse_overtaken(transaction)
     if path is not None and is_own(transaction, path):
         raise _ended_by_others(transaction)
@@ -182,10 +186,10 @@ def _ended_by_others(transaction: Transaction) -> CommitAbortedError:
 
 
 def give_up(transaction: Transaction) -> None:
-    """End an execution after an error: remove its files. The plan stays for others, at once if nobody has taken it over.
+    """End an execution after an error: remove its files. Other processes can execute the plan, at once if none has taken it over.
 
-    An interruption may come after the decision. So what was decided is published first, and files that a commit names stay. What is left of a
-    completed plan is swept by the next writer, which finds its heartbeat.
+    An interruption may come after the decision. So a decided commit is published first, and files that a commit names stay. The next writer finds the
+    heartbeat and removes leftovers of a completed plan.
     """
     context, time = transaction.context, transaction.requested_time
     transaction.heartbeat.handle.cancel()
@@ -193,13 +197,13 @@ def give_up(transaction: Transaction) -> None:
     executor = newest_executor(context, time)
     owned = executor is not None and executor.nonce == transaction.nonce
     completed = _is_completed(context, transaction)
-    # Without any executor the plan was removed, or has ended: nobody else has a pending part there.
+    # Without any executor the plan was removed, or has ended: no other process has a pending commit there.
     if owned or executor is None:
         markers.remove_at_companions(context, time)
     for there in (context, *map(context.at, context.companions)):
         named = _named(there, time)
         if completed and named is None:
-            continue  # its commit there is archived already, so what it names is not known from the timeline
+            continue  # its commit there is archived, so the timeline does not show which files it names
         own = markers.remove_leaks(there, time, named or (), partial(is_own, transaction))
         markers.remove_some(there.storage, time, own)
     context.root.delete_many(info.path for info in context.root.list(layout.staged(time, transaction.nonce)))
@@ -227,7 +231,7 @@ def _is_completed(context: TableContext, transaction: Transaction) -> bool:
 
 
 def _named(there: TableContext, requested_time: str) -> frozenset[str] | None:
-    """Return the files that the completed commit of a place names; None if there is none on the timeline."""
+    """Return the files that the completed commit of a table names; None if the timeline has no such commit."""
     completed = (i for i in there.folder.load() if i.requested_time == requested_time and i.is_completed)
     found = next((instant for instant in completed if instant.action in DATA_ACTIONS), None)
     return None if found is None else frozenset(stat.path for stat in there.folder.read_commit(found).stats)
@@ -240,7 +244,10 @@ def is_own(transaction: Transaction, path: str) -> bool:
 
 
 def forget(context: TableContext, requested_time: str) -> None:
-    """Remove the executors of a completed plan and what was staged for it; before its heartbeat, by which the next writer finds what is left."""
+    """Remove the executors of a completed plan and its staged bytes.
+
+    Call this before removing the heartbeat, by which the next writer finds leftovers.
+    """
     context.root.delete_many(info.path for info in context.root.list(layout.staged(requested_time, "")))
     context.root.delete_many(info.path for info in context.root.list(f"{layout.executions(requested_time)}/"))
     context.root.remove_empty_folders(layout.executions(requested_time))
@@ -251,12 +258,12 @@ class _Registering:
     """One attempt to register for a plan.
 
     Attributes:
-        changes: the storage's clock may be asked, by writing an object.
+        changes: this process may ask the storage's clock, by writing an object.
         refusal: why this process did not register.
-        follows: somebody else has begun to execute the plan before.
-        left: what those have written; None if there was nobody.
-        groundwork: published before the inflight file.
-        inflight_body: of the inflight file. Release 1.0 reads the plan of a clean from there, and removes a clean whose inflight file is empty.
+        follows: another process has begun to execute the plan before.
+        left: what those processes have written; None if there was no such process.
+        groundwork: preconditions, published before the inflight file.
+        inflight_body: the content of the inflight file. Hudi 1.0 reads the plan of a clean from it, and removes a clean whose inflight file is empty.
     """
 
     context: TableContext
@@ -288,7 +295,7 @@ class _Registering:
         return f"{layout.staged(self.time, self.nonce)}.groundwork"
 
     def stage(self) -> None:
-        """Write the bytes from which any process can publish the registration, after a look at what predecessors left."""
+        """Stage the bytes from which any process can publish the registration, after a search for files of predecessors."""
         if self.follows:
             self.left = LeftByExecutors.of(self.context, self.time)
         if self.groundwork is not None:
@@ -306,7 +313,7 @@ class _Registering:
         self.context.root.delete_many([self.staged, self.staged_inflight, *more])
 
     def withdraw(self) -> None:
-        """End after an error. If it came after the decision, the registration is published, so that the plan can be given back."""
+        """Stop after an error. If the error came after the decision, publish the registration, so that the plan can be given back."""
         publish_decided(self.context, self.time)
         executor = newest_executor(self.context, self.time)
         self.sweep()
@@ -314,7 +321,7 @@ class _Registering:
             self.context.root.delete(layout.heartbeat(self.time))
 
     def look(self, timeline: Timeline) -> str | None:
-        """Say why this process may not execute the plan now; None if it may."""
+        """Return the reason why this process may not execute the plan now; None if it may."""
         found = timeline.find(self.time, self.action)
         if found is None:
             return f"no {self.action} {self.time} is on the timeline"
@@ -337,7 +344,7 @@ class _Registering:
         return None
 
     def _foreign(self, inflight: Instant, beats: bool) -> str | None:
-        """Return an execution that nobody registered for: Hudi's, which does not show whether it is alive."""
+        """Return an execution without registration: Hudi's, which does not show whether it is alive."""
         info = self.context.storage.head(self.context.folder.file(inflight))
         age_ms = self.context.runtime.clock.now_ms() - info.modified_ms if info is not None else 0
         if self.by_name and not beats and age_ms > self.context.options.heartbeat.expires_after_ms:
@@ -348,7 +355,7 @@ class _Registering:
         )
 
     def intent(self, timeline: Timeline) -> StagedIntent | None:
-        """Return the decision to register; None if somebody else executes the plan, or it was made before."""
+        """Return the decision to register; None if another process executes the plan, or if the registration is already decided."""
         context = self.context
         self.refusal = self.look(timeline) or ""
         executor = newest_executor(context, self.time)
@@ -356,7 +363,7 @@ class _Registering:
             return None
         if self.follows and self.left is None:  # somebody began, and ended, after this process had looked
             self.left = LeftByExecutors.of(self.context, self.time)
-        # First, so that nobody ever sees an executor without its heartbeat.
+        # First, so that an executor is never visible without its heartbeat.
         context.root.put(layout.heartbeat(self.time), self.body)
         number = 1 if executor is None else executor.number + 1
         path = f"{layout.executions(self.time)}/{number:0{_DIGITS}d}"
@@ -378,7 +385,7 @@ class _Registering:
         return StagedIntent(intent, bodies)
 
     def _grounds(self) -> list[Publication]:
-        """Return the groundwork that is not there yet."""
+        """Return the publications of the preconditions that are not met yet."""
         ground = self.groundwork
         if ground is None:
             return []
@@ -394,6 +401,6 @@ def _beats_for(context: TableContext, requested_time: str, nonce: str) -> bool:
 
 
 def _before(timeline: Timeline, plan: Instant) -> Timeline:
-    """Return the timeline that the plan was made from: what completed before its time, and what is pending."""
+    """Return the timeline on which the plan is based: what completed before its time, and what is pending."""
     kept = (i for i in timeline if not i.is_completed or (i.completion_time or i.requested_time) < plan.requested_time)
     return Timeline(tuple(kept), timeline.has_history)

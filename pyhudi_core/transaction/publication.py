@@ -1,7 +1,7 @@
 """Conditional writes whose outcome is always known: create once, and replace once.
 
-An answer that is lost after the storage did the work must not look like a loss. Every body therefore carries a nonce, and an unclear answer
-is settled by reading back: our own bytes there means that we won.
+If the storage did the work and the answer was lost, the write must not look failed. So every body carries a nonce. After an unclear answer the
+process reads the object: its own bytes mean that it won.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from pyhudi_core.storage.base import Storage
 _READ_BACKS = 3
 
 Create = Callable[[Storage, str, bytes], bool]
-"""Makes an object; False if somebody else's bytes are there and stay there."""
+"""Creates an object. Returns False if it has another process's bytes, which stay."""
 
 
 def create_once(storage: Storage, path: str, body: bytes) -> bool:
-    """Create the object; True if it holds exactly our bytes now, False if somebody else's are there.
+    """Create the object. Returns True if the object now has exactly our bytes, False if it has another process's bytes.
 
-    Raises `StorageStateUnknownError` if the storage answers neither the write nor the reads that should settle it.
+    Raises `StorageStateUnknownError` if the storage answers neither the write nor the reads after it.
     """
     for _ in range(_READ_BACKS):
         try:
@@ -40,20 +40,20 @@ def create_once(storage: Storage, path: str, body: bytes) -> bool:
 
 
 def digest(content: bytes | None) -> str:
-    """By what a replacement knows the content that it replaces; empty for a file that does not exist."""
+    """Return the digest by which a replacement recognizes the old content; empty for a file that does not exist."""
     return "" if content is None else sha256(content).hexdigest()
 
 
 def replace_once(storage: Storage, path: str, body: bytes, expected: str, wanted: Callable[[], bool]) -> None:
-    """Replace the object if its content still has the expected `digest`, or is the beginning of the body; a later change stays as it is.
+    """Replace the object if its content still has the expected `digest`, or is an initial part of the body. A later change is not overwritten.
 
-    ``wanted`` is asked between the look and the write, and says whether the replacement is still to be made. On a storage without If-Match
-    the caller holds the table's lock, and the write has no condition.
+    ``wanted`` is called between the read and the write, and says whether the replacement is still needed. On a storage without If-Match the caller
+    holds the table's lock, and the write is unconditional.
 
     Raises `StorageStateUnknownError` if the storage does not say what happened.
     """
     for _ in range(_READ_BACKS):
-        seen = storage.head(path)  # before the content, so that what is replaced is not younger than what was read
+        seen = storage.head(path)  # before the content, so that the tag is never newer than the content
         found = _read(storage, path) if seen is not None else None
         if found == body or not (digest(found) == expected or _is_torn(found, body)) or not wanted():
             return
@@ -65,7 +65,7 @@ def replace_once(storage: Storage, path: str, body: bytes, expected: str, wanted
             else:
                 storage.put(path, body)
         except (PreconditionFailedError, StorageStateUnknownError):
-            continue  # the next look shows whose content is there
+            continue  # the next read shows whose content the object has
         return
     raise StorageStateUnknownError(
         "The storage does not say whether the object was replaced",
@@ -75,18 +75,18 @@ def replace_once(storage: Storage, path: str, body: bytes, expected: str, wanted
 
 
 def _is_torn(found: bytes | None, body: bytes) -> bool:
-    """Say whether a process died while it wrote the body: on a disk, the file may then have its beginning."""
+    """Say whether the file is an initial part of the body: on a disk, a process may die during the write."""
     return found is not None and body.startswith(found)
 
 
 def overwrite(storage: Storage, path: str, body: bytes) -> bool:
-    """Create without a condition: the last writer wins, and no error is raised. For tests that show why `create_once` is needed."""
+    """Create the object unconditionally: the last writer wins, without an error. For tests that show why `create_once` is needed."""
     storage.put(path, body)
     return True
 
 
 def creating(once: bool) -> Create:
-    """Return the function that creates objects which must not be overwritten, with or without this protection."""
+    """Return the function that creates objects: with this protection, existing objects are not overwritten."""
     return create_once if once else overwrite
 
 

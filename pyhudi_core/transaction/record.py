@@ -1,12 +1,11 @@
 """The commit record: where a commit is decided.
 
-The record holds the intent of the latest decision: what it wants published, and where the bytes are staged. It is changed
-by compare-and-swap only and never cleared, so of two writers that both believe to hold the lock only one can decide, and everybody who comes
-later finishes the decided commit before deciding another. A storage with If-Match keeps one object; a POSIX disk keeps numbered files that
-are made with link(2), newest wins.
+The record holds the intent of the latest decision: the files to publish, and where the bytes are staged. It is changed only by compare-and-swap and
+never cleared. So if two writers both believe that they hold the lock, only one can decide, and every later writer finishes the decided commit before
+it decides another. A storage with If-Match has one object; a POSIX disk has numbered files that are created with link(2), and the newest one counts.
 
-The record also keeps the bytes of the last file of the intent, which for a commit is its completed file. The staged bytes go after the commit, so
-these are what a lost completed file is published from again (``lost_completions.py``).
+The record also keeps the bytes of the last file of the intent, which for a commit is its completed file. The staged bytes are removed after the
+commit, so a lost completed file is published again from the record (``lost_completions.py``).
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from pyhudi_core.transaction.layout import COMMIT_RECORD
 _log = logging.getLogger(__name__)
 _KEPT = 8
 _MOST_BYTES = 1 << 20
-"""A longer completed file is not kept in the record, which every writer reads."""
+"""The record does not keep a completed file that is longer than this, because every writer reads the record."""
 _SENDS = 3
 _FORMAT = 1
 _TEXTS = ("requested_time", "completion_time", "action", "inflight", "token")
@@ -42,11 +41,14 @@ _FIELDS = frozenset({*_TEXTS, "publications", "companions", "group"})
 
 
 _REPLACE_BY_PART = "replace_by_part"
-"""How the record names a replacement by a part of a staged object: a release that does not know it does not publish all of the object."""
+"""The word in the record for a replacement by a part of a staged object.
+
+An older release does not know the word, so it does not publish the full object.
+"""
 
 
 class PublicationKind(StrEnum):
-    """What a publication does to its path."""
+    """The effect of a publication on its path."""
 
     CREATE = "create"
     REPLACE = "replace"
@@ -54,7 +56,7 @@ class PublicationKind(StrEnum):
 
 
 RecordedChanges = tuple[tuple[str, str | None], ...]
-"""Properties and their new values; None removes one."""
+"""Properties and their new values; None removes a property."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +66,10 @@ class Publication:
     Attributes:
         path: the file.
         staged: the object that holds the new bytes; empty for `PublicationKind.PROPERTIES`.
-        kind: create the file if it is absent; replace it if its content is still the expected one; or change some of the table's properties.
+        kind: create the file if it does not exist; replace it if its content is still the expected one; or change some of the table's properties.
         replaces: for `PublicationKind.REPLACE`: the digest of the content that is replaced (`publication.digest`); empty if there is no file yet.
         changes: for `PublicationKind.PROPERTIES`.
-        part: for `PublicationKind.REPLACE`: begin and length of the new bytes in the staged object; None: all of it.
+        part: for `PublicationKind.REPLACE`: offset and length of the new bytes in the staged object; None: the full object.
     """
 
     path: str
@@ -78,14 +80,14 @@ class Publication:
     part: tuple[int, int] | None = None
 
     def cut(self, staged: bytes) -> bytes:
-        """Return its bytes, of those of the staged object."""
+        """Return the bytes of this publication, given the bytes of the staged object."""
         if self.part is None:
             return staged
         begin, length = self.part
         return staged[begin : begin + length]
 
     def to_json(self) -> dict[str, Any]:
-        """Return what the record stores. A creation is stored as it was when there was no other kind."""
+        """Return the stored form. Creations have the form that they had before other kinds existed."""
         found: dict[str, Any] = {"path": self.path, "staged": self.staged}
         if self.kind is not PublicationKind.CREATE:
             found["kind"] = str(self.kind)
@@ -99,7 +101,7 @@ class Publication:
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> Publication:
-        """Raises `KeyError`, `TypeError` or `ValueError` for what no release has written."""
+        """Parse the stored form. Raises `KeyError`, `TypeError` or `ValueError` for what no release has written."""
         text, part = found.get("kind", "create"), None
         if text == _REPLACE_BY_PART:
             text, (begin, length) = PublicationKind.REPLACE, found["part"]
@@ -114,13 +116,12 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What was decided; all paths begin at the root of the protocol's storage. The publications are made in their order, each after the one before
-    it is there.
+    """What was decided. All paths begin at the root of the protocol's storage. Publications are made in order, each after the one before it exists.
 
     Attributes:
-        inflight: must exist for the intent to count: a foreign rollback voids it by removing that file.
-        companions: the inflight files of companion places whose commits belong to it, which must exist, too.
-        group: the decision over several tables by which it counts (``transaction/group.py``); empty for a decision about one table.
+        inflight: the file that must exist for the intent to count. A rollback by another program voids the intent by removing this file.
+        companions: the inflight files of the commits in companion tables that belong to the intent. They must exist, too.
+        group: the decision over several tables on which the intent depends (``transaction/group.py``); empty for a decision about one table.
     """
 
     requested_time: str
@@ -134,11 +135,11 @@ class Intent:
 
     @property
     def only_creates(self) -> bool:
-        """Whether anybody may publish it without the lock: nothing that others change, too, is replaced."""
+        """Whether any process may publish the intent without the lock: it replaces nothing that other processes change, too."""
         return all(publication.kind is PublicationKind.CREATE for publication in self.publications)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what the record stores."""
+        """Return the stored form."""
         texts = {name: getattr(self, name) for name in _TEXTS}
         found = {**texts, "publications": [publication.to_json() for publication in self.publications]}
         found |= {"companions": list(self.companions)} if self.companions else {}
@@ -146,7 +147,7 @@ class Intent:
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> Intent:
-        """Raises `KeyError`, `TypeError` or `ValueError` for what no release has written."""
+        """Parse the stored form. Raises `KeyError`, `TypeError` or `ValueError` for what no release has written."""
         texts = {name: found[name] for name in _TEXTS}
         companions, group = found.get("companions", []), found.get("group", "")
         if not all(isinstance(value, str) for value in (*texts.values(), *companions, group)) or found.keys() - _FIELDS:
@@ -162,8 +163,8 @@ class Record:
     """The record's content.
 
     Attributes:
-        position: what a swap must find unchanged (a number or an entity tag).
-        last_file: the bytes of the intent's last file; empty if they are too long, or if a release wrote the record that did not keep them.
+        position: the number or entity tag that a swap must find unchanged.
+        last_file: the bytes of the intent's last file; empty if they are too long, or if the release that wrote the record did not keep them.
     """
 
     intent: Intent
@@ -201,7 +202,7 @@ def _place(value: object) -> int:
 
 
 def _unpacked(text: str) -> bytes:
-    """Return the bytes of the last file; not more than were ever packed, whatever the record says.
+    """Decompress the bytes of the last file, up to the size limit of the writer.
 
     Raises `ValueError`, `TypeError` or `zlib.error`.
     """
@@ -212,33 +213,33 @@ class RecordStore(Protocol):
     """Reads and swaps the record of one table."""
 
     def read(self, known: Record | None = None) -> Record | None:
-        """Return the record as it is now; one call instead of several if it is still the one that is known."""
+        """Return the current record. If it is still the known one, this takes one call instead of several."""
         ...
 
     def swap(self, previous: Record | None, record: Record) -> Record:
-        """Replace ``previous`` (None: no record yet); returns the record with its position.
+        """Replace ``previous`` (None: no record yet). Returns the record with its position.
 
         Raises `PreconditionFailedError` or `StorageStateUnknownError`.
         """
         ...
 
     def kept(self) -> Iterator[Record]:
-        """Iterate over the records that are still there, the newest first."""
+        """Iterate over the existing records, the newest first."""
         ...
 
     def sweep(self) -> None:
-        """Remove records that were superseded long ago; called without the lock. Never raises a `StorageError`."""
+        """Remove records that were superseded long ago. Call this without the lock. Never raises a `StorageError`."""
         ...
 
 
 def record_store(storage: Storage) -> RecordStore:
-    """Return the way of keeping the record that fits the storage."""
+    """Return the record store that suits the storage."""
     return TaggedRecordStore(storage) if storage.capabilities.put_if_match else NumberedRecordStore(storage)
 
 
 @dataclass(frozen=True, slots=True)
 class TaggedRecordStore:
-    """One object, replaced by If-Match."""
+    """The record is one object, replaced by If-Match."""
 
     storage: Storage
 
@@ -261,12 +262,12 @@ class TaggedRecordStore:
         return replace(record, position=written.etag)
 
     def kept(self) -> Iterator[Record]:
-        """Yield the one."""
+        """Yield the only record."""
         record = self.read()
         yield from () if record is None else (record,)
 
     def sweep(self) -> None:
-        """Nothing: there is one object."""
+        """Do nothing: there is only one object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +282,7 @@ class NumberedRecordStore:
     def _numbers(self) -> list[int]:
         listed = self.storage.list(f"{COMMIT_RECORD}.")
         texts = ((info.path, info.path[len(COMMIT_RECORD) + 1 :].removesuffix(".json")) for info in listed)
-        # Other names would send `read` to files that are not there, again and again.
+        # Other names would make `read` look repeatedly for files that do not exist.
         numbers = ((path, int(text)) for path, text in texts if text.isascii() and text.isdigit())
         return sorted(number for path, number in numbers if self._path(number) == path)
 
@@ -308,19 +309,20 @@ class NumberedRecordStore:
                 "The commit record could not be read back", path=self._path(number)
             ) from error
         if not numbers or numbers[-1] != number:
-            # Our number had been used and swept long ago, or others went on after us, or the listing of a network disk is old; the caller finds out.
+            # Our number was used and swept long ago, or other writers decided after us, or the listing of a network disk is old. The caller finds
+            # out.
             raise StorageStateUnknownError("The commit record moved on", path=self._path(number))
         return replace(record, position=str(number))
 
     def kept(self) -> Iterator[Record]:
-        """Yield the newest few."""
+        """Yield the newest records."""
         for number in reversed(self._numbers()):
             path = self._path(number)
             with suppress(ObjectNotFoundError):  # it was swept meanwhile
                 yield Record.decode(self.storage.get(path), path, str(number))
 
     def sweep(self) -> None:
-        """Keep the newest few. What stays behind is swept after a later decision, and must not make this one look undone."""
+        """Remove all records but the newest few. A failure must not make this decision look undone; a later decision sweeps the rest."""
         try:
             self.storage.delete_many(map(self._path, self._numbers()[:-_KEPT]))
         except StorageError as error:
@@ -328,12 +330,12 @@ class NumberedRecordStore:
 
 
 def swap_settled(store: RecordStore, previous: Record | None, record: Record) -> Record | None:
-    """Swap and find out what happened: the record if our intent was decided and is still the record, None if ours can never stand.
+    """Swap the record and find out the outcome. Returns the record if it has our intent, None if our intent can never be decided.
 
-    As long as the record is what it was, a swap without an answer may still arrive. So it is sent again, which decides nothing twice, until one
-    of them shows; else a commit could be called undone, and stand a moment later.
+    While the record is unchanged, an unanswered swap may still reach the storage. So the swap is sent again until the record changes; this cannot
+    decide twice. Otherwise a commit could be reported as undone, and become visible a moment later.
 
-    Raises `StorageStateUnknownError` if the storage does not let it be found out, and `StorageError` if it refused and nothing happened.
+    Raises `StorageStateUnknownError` if the outcome stays unknown, and `StorageError` if the storage refused and nothing happened.
     """
     in_doubt = False
     for _ in range(_SENDS):
@@ -341,7 +343,7 @@ def swap_settled(store: RecordStore, previous: Record | None, record: Record) ->
         try:
             made = store.swap(previous, record)
         except PreconditionFailedError:
-            pass  # by the swap of another process, or by an earlier one of ours: the record shows it
+            pass  # by another process's swap, or by an earlier swap of ours: the record shows which
         except StorageStateUnknownError:
             in_doubt = True
         except StorageError as error:
@@ -351,7 +353,7 @@ def swap_settled(store: RecordStore, previous: Record | None, record: Record) ->
         found = _read_back(store)
         if found is not None and found.intent == record.intent:
             if refusal is not None:
-                # It is there, but a disk that fails while it makes it durable does not say that it stays.
+                # The file exists, but a disk that fails while it makes the file durable does not promise that it stays.
                 raise StorageStateUnknownError("The commit record was changed, but perhaps not for good") from refusal
             return found
         if _position(found) != _position(previous) or not (in_doubt or refusal):

@@ -1,4 +1,4 @@
-"""The only place that deletes data files; and the files under ``.hoodie`` that ended instants have left."""
+"""The only module that deletes data files; and the deletion of files that ended instants left under ``.hoodie``."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.storage.base import Storage
 
 _PORTION = 1_000
-"""So many files are deleted at once: as many as S3 deletes with one call."""
+"""How many files are deleted at once: S3 deletes as many with one call."""
 
 
 def _nobody(_number: int) -> None:
-    """Nobody wants to know how many files are gone."""
+    """Ignore the number of deleted files."""
 
 
 def delete_data_files(
     storage: Storage, paths: Iterable[str], *, contained: bool = True, gone: Callable[[int], object] = _nobody
 ) -> list[str]:
-    """Delete data files; paths are relative to the table. Returns those that were named, in order. ``gone`` is called with numbers of deleted files.
+    """Delete data files; paths are relative to the table. Returns the paths, in order. ``gone`` is called with numbers of deleted files.
 
     Raises `UnsafePathError` before anything is deleted if a path leaves the table or does not name a data file, and `DeletesFailedError` if the
-    storage kept some.
+    storage could not delete some files.
     """
     if not contained:  # tests of what the rest is for
         return _delete(storage, list(paths), gone)

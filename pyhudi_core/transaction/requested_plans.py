@@ -1,12 +1,12 @@
 """Put the plan of a table service on the timeline: its requested file, by a decision under the lock.
 
 The requested time is reserved first, and the plan is made from the timeline that the reservation has read. A plan names the files that exist before
-its time: what completes later is not part of it, and belongs to the file slice after it. Two facts make this safe. Under the lock, ``check`` sees
-every commit that completed since the plan was made. And every commit that is decided later sees the requested file, so its completion time is above
-the plan's time.
+its time. Files that complete later are not part of the plan; they belong to the next file slice. Two facts make this safe. Under the lock, ``check``
+sees every commit that completed since the plan was made. And every later commit sees the requested file, so its completion time is above the plan's
+time.
 
-The decision's intent names the reservation (the heartbeat file) where that of a commit names its inflight file: without it the plan is void. A
-process that dies between the decision and the file leaves both behind, and whoever finds the dead reservation publishes the plan
+The intent of a commit depends on its inflight file; the intent of a plan depends on the reservation (the heartbeat file). Without the reservation the
+plan is void. If the process dies between the decision and the requested file, the next process that finds the dead reservation publishes the plan
 (``rollback.repair``).
 """
 
@@ -28,14 +28,14 @@ from pyhudi_core.transaction.reserved_decision import deciding
 
 
 def put_plan(transaction: Transaction, body: bytes, check: Check, before: Sequence[Publication] = ()) -> Instant:
-    """Publish the plan of a reserved transaction as its requested file, and give the reservation back. Returns the pending instant.
+    """Publish the plan of a reserved transaction as its requested file, and end the reservation. Returns the pending instant.
 
     Args:
         body: the bytes of the requested file.
-        check: raises `CommitError` if the plan may not stand on the timeline that was found under the lock.
-        before: what the same decision publishes before the requested file.
+        check: raises `CommitError` if the plan conflicts with the timeline found under the lock.
+        before: publications that the same decision makes before the requested file.
 
-    Raises what ``check`` raises, `LockError` and `CommitAbortedError`: then nothing was published, and nothing of the attempt is left.
+    Raises what ``check`` raises, `LockError` and `CommitAbortedError`: then nothing was published, and the attempt left no files.
     """
     context, time = transaction.context, transaction.requested_time
     staging = _Staging(transaction, body, tuple(before))
@@ -51,7 +51,7 @@ def put_plan(transaction: Transaction, body: bytes, check: Check, before: Sequen
 
 
 def give_back(transaction: Transaction, *staged: str) -> None:
-    """End the reservation, and remove the staged bytes. If an executor of the plan has taken the heartbeat file over, it stays."""
+    """End the reservation, and remove the staged bytes. If an executor of the plan already uses the heartbeat file, the file stays."""
     context = transaction.context
     transaction.heartbeat.handle.cancel()
     context.root.delete_many(staged)
@@ -60,7 +60,7 @@ def give_back(transaction: Transaction, *staged: str) -> None:
 
 
 def _is_reserved(transaction: Transaction) -> bool:
-    """Say whether the reservation is still ours."""
+    """Say whether this process still has the reservation."""
     try:
         body = json.loads(heartbeat.read(transaction.context, transaction.requested_time) or b"{}")
     except (ValueError, RecursionError):
@@ -78,11 +78,14 @@ class _Staging:
 
     @property
     def staged(self) -> str:
-        """Where the bytes wait, from which any process can publish them."""
+        """The staging path, from which any process can publish the plan."""
         return layout.staged(self.transaction.requested_time, self.transaction.nonce)
 
     def intent(self, timeline: Timeline) -> StagedIntent | None:
-        """Return the decision to publish the plan; None if it is there: the answer to an earlier swap was lost. Raises `CommitAbortedError`."""
+        """Return the decision to publish the plan; None if the plan is published: the answer to an earlier swap was lost.
+
+        Raises `CommitAbortedError`.
+        """
         transaction = self.transaction
         context, requested = transaction.context, transaction.requested
         if timeline.find(requested.requested_time, requested.action) is not None:
@@ -99,7 +102,7 @@ class _Staging:
         return staged_intent(transaction, [*self.before, Publication(path, self.staged)], {path: self.body})
 
     def _refuse_changed(self) -> None:
-        """Raise `CommitConflictError` if a file that the decision would replace is not what it was."""
+        """Raise `CommitConflictError` if a file that the decision would replace has changed."""
         context = self.transaction.context
         for publication in self.before:
             if publication.kind is not PublicationKind.REPLACE:

@@ -1,6 +1,6 @@
-"""Rollbacks on request: in one step, or in two steps, where one process decides the plan and any process executes it.
+"""Rollbacks on request: in one step; or in two steps, so that one process decides the plan and any process executes it.
 
-From the decision on, the write cannot commit. The heartbeat of a scheduled rollback is not renewed: if no process executes the plan before the
+After the decision, the write cannot commit. The heartbeat of a scheduled rollback is not renewed: if no process executes the plan before the
 heartbeat expires, the next writer does, as after a process that died.
 """
 
@@ -36,7 +36,7 @@ _OF_OTHERS = "the program that began the rollback finishes it, Hudi with its nex
 
 
 def what_ends(instant: Instant) -> str:
-    """Return what ends a pending instant that is no write, as a part of a sentence; empty for writes, which are rolled back."""
+    """Return what ends a pending instant that is not a write, as part of a sentence; empty for writes, which are rolled back."""
     time, action = instant.requested_time, instant.action
     if action is Action.ROLLBACK:
         return _OF_OTHERS
@@ -72,7 +72,7 @@ def schedule(context: TableContext, requested_time: str) -> Instant | None:
 
 
 def is_free(context: TableContext, rollback: Instant) -> bool:
-    """Say whether no living process executes the pending rollback: it is scheduled, or its process is dead."""
+    """Say whether no living process executes the pending rollback: the rollback is only scheduled, or its process is dead."""
     try:
         body = json.loads(heartbeat.read(context, rollback.requested_time) or b"{}")
     except (ValueError, RecursionError):
@@ -81,9 +81,9 @@ def is_free(context: TableContext, rollback: Instant) -> bool:
 
 
 def execute(context: TableContext, requested_time: str, gate: Gate | None = None) -> Instant | None:
-    """Execute a pending rollback to its end; return the write that was rolled back, or None if there was nothing to roll back any more.
+    """Execute a pending rollback to its end. Return the write that was rolled back; None if no such write was left.
 
-    Two processes that execute one plan do the same work twice, and both end well.
+    Two processes may execute one plan: they do the same work twice, and both succeed.
     """
     timeline = context.folder.load()
     found = timeline.find(requested_time, Action.ROLLBACK)
@@ -100,7 +100,7 @@ def execute(context: TableContext, requested_time: str, gate: Gate | None = None
 @dataclass(frozen=True, slots=True)
 @printable
 class Rollback:
-    """A write that was rolled back; or nothing, because no such write was pending. True as a condition if there was one.
+    """The result of a request: a write that was rolled back, or none, because no such write was pending. True if there was one.
 
     Attributes:
         of: the requested time of the write.
@@ -125,7 +125,7 @@ class Rollback:
 
 
 def roll_back_on_request(context: TableContext, requested_time: str) -> Rollback:
-    """Roll a pending write back, and say what was done. Raises as `roll_back`."""
+    """Roll a pending write back, and return what was done. Raises as `roll_back`."""
     done = roll_back(context, requested_time)
     if done is not None:
         return Rollback(requested_time, done)

@@ -1,7 +1,8 @@
-"""A decision that a reservation stands for: a plan on its way to the timeline, a savepoint, the removal of a metadata table.
+"""A decision that depends on a reservation instead of an inflight file: a new plan, a savepoint, the removal of a metadata table.
 
-The requested time is reserved before the decision (``transaction/begin.py``), and the decision's intent names the reservation, the heartbeat file.
-So if the process dies, another one finds the dead reservation, and publishes what was decided or sweeps up what was not (``rollback.repair``).
+The requested time is reserved before the decision (``transaction/begin.py``), and the decision's intent names the reservation, the heartbeat file. So
+if the process dies, another process finds the dead reservation. It publishes the decision if it was made, and otherwise removes the leftovers
+(``rollback.repair``).
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ _log = logging.getLogger(__name__)
 
 @contextmanager
 def deciding(transaction: Transaction, what: str, sweep: Callable[[], None]) -> Iterator[Terms]:
-    """The terms of the decision (``what`` names it in messages), which is made inside this context, after its bytes are staged.
+    """The terms of a decision. The caller stages its bytes, and makes the decision inside this context. ``what`` names it in messages.
 
-    ``sweep`` removes the staged bytes and the reservation. It is called at the end, also after an error; but not if the outcome is unknown: then
+    ``sweep`` removes the staged bytes and the reservation. It is called at the end, also after an error, but not if the outcome is unknown. Then
     `OutcomeUnknown` is raised, the heartbeat stops, and the dead reservation stays for another process. If the storage fails during the sweep, the
-    heartbeat stops, too, and the log has a warning: what was decided is decided, and an earlier error is the one that the caller needs.
+    heartbeat stops, too, and the log has a warning, because the decision stands, and an earlier error matters more to the caller.
     """
     try:
         yield Terms(what, seems_alive=lambda: transaction.heartbeat.is_young(transaction.context))
@@ -41,7 +42,7 @@ def deciding(transaction: Transaction, what: str, sweep: Callable[[], None]) -> 
 
 @contextmanager
 def unknown_told(transaction: Transaction, happened: str, *, hint: str, instant: str | None = None) -> Iterator[None]:
-    """Raise `CommitStateUnknownError` for a decision whose outcome is not known. ``happened`` says what the storage failed at, as a clause."""
+    """Raise `CommitStateUnknownError` for a decision whose outcome is unknown. ``happened`` is a clause that says where the storage failed."""
     try:
         yield
     except OutcomeUnknown as unknown:
@@ -55,7 +56,7 @@ def unknown_told(transaction: Transaction, happened: str, *, hint: str, instant:
 
 
 def _swept(transaction: Transaction, what: str, sweep: Callable[[], None]) -> None:
-    """Sweep. What stays behind if this fails is harmless, because the heartbeat stops first: another process finds the dead reservation."""
+    """Sweep. Leftovers of a failure are harmless, because the heartbeat stops first: another process finds the dead reservation."""
     transaction.heartbeat.handle.cancel()
     tidy_up(what, transaction.context.table, sweep)
 
@@ -69,15 +70,15 @@ def tidy_up(what: str, table: str, remove: Callable[[], object]) -> None:
 
 
 def reserved_intent(transaction: Transaction, timeline: Timeline, publications: Sequence[Publication]) -> StagedIntent:
-    """Return what a reservation decides without an instant on the timeline: changes of the properties and of definitions, in their order."""
+    """Return the intent of a reservation without an instant on the timeline: changes of the properties and of definitions, in their order."""
     time = completion_time_after(transaction.context, max(timeline.high_water_mark, transaction.requested_time))
     return staged_intent(transaction, publications, {}, completion_time=time)
 
 
 def sweep_reservation(transaction: Transaction) -> None:
-    """Remove the staged bytes of a decision, if there are some, and its reservation."""
+    """Remove the staged bytes of a decision, if there are any, and its reservation."""
     context = transaction.context
-    transaction.heartbeat.handle.cancel()  # first: if the rest fails, others must see that the reservation is dead
+    transaction.heartbeat.handle.cancel()  # first: if the rest fails, other processes must see that the reservation is dead
     staged = context.root.list(f"{layout.STAGED}/{transaction.requested_time}-")
     context.root.delete_many(info.path for info in staged)
     transaction.heartbeat.stop(context)

@@ -1,8 +1,8 @@
-"""Undo a write that will not complete: a failed one of ours, or that of a writer known to be dead.
+"""Undo a write that will not complete: a failed write of this process, or the write of a dead writer.
 
-Hudi's sequence (plan, inflight, delete the files, completed, then the write's own timeline files), fenced: the plan is decided by a swap of the
-commit record after that was rolled forward, and from then on the write's own commit is refused (``commit.still_wanted``).
-Another process may take over an unfinished rollback; every step can be done twice.
+Hudi's sequence (plan, inflight, delete the files, completed, then the write's own timeline files), fenced: the decided intent is published, and then
+a swap of the commit record decides the plan. From then on the write's own commit is refused (``commit.still_wanted``). Another process may take over
+an unfinished rollback: every step can be repeated.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from pyhudi_core.transaction.rollback_plans import metadata_record, names_rolled
 
 _DECISIONS = 5
 _UNDOABLE = (*WRITES, Action.CLUSTERING)
-"""What can be rolled back: writes, and a clustering, whose plan would stop writes to its file groups for ever."""
+"""The actions that can be rolled back: writes, and a clustering, whose plan would otherwise block writes to its file groups permanently."""
 
 
 def roll_back(context: TableContext, requested_time: str) -> Instant | None:
-    """Roll a pending write back; returns the completed rollback, or None if there is nothing pending to roll back.
+    """Roll a pending write back. Returns the completed rollback, or None if no such write is pending.
 
     The caller knows that the writer is gone, or is the writer. Raises `InvalidOptionError` if the text is not a time.
     """
@@ -59,10 +59,10 @@ def repair_by_policy(context: TableContext, seen: TableSeen | None = None) -> li
     """Repair the table before a new write, as the failed-writes policy requires: LAZY rolls back dead writers, EAGER also writers without a
     heartbeat.
 
-    ``seen`` is what the caller has just seen; if nothing is pending there, nothing is listed again.
+    ``seen`` is what the caller has just read; if nothing is pending in it, nothing is listed again.
 
     Raises `CommitAbortedError` under EAGER if another writer is alive, because this policy allows only one writer; and `TableVersionError` if a dead
-    process had decided to give the table another version, which is published then: before the new write has left anything.
+    process had decided to change the table's version. That decision is published now, before the new write creates any file.
     """
     policy = context.options.heartbeat.failed_writes_policy
     if policy == "NEVER":
@@ -74,7 +74,7 @@ def repair_by_policy(context: TableContext, seen: TableSeen | None = None) -> li
 
 
 def _roll_back_the_unclaimed(context: TableContext) -> list[str]:
-    """Roll back pending writes that keep no heartbeat, such as those of a Hudi writer with the EAGER policy; newest first, as Hudi does."""
+    """Roll back pending writes without a heartbeat, such as those of a Hudi writer with the EAGER policy; newest first, as Hudi does."""
     done: list[str] = []
     for instant in reversed(context.folder.load().pending.instants):
         if instant.action not in _own_writes(context):
@@ -92,15 +92,15 @@ def _roll_back_the_unclaimed(context: TableContext) -> list[str]:
 
 
 def repair(context: TableContext, seen: TableSeen | None = None) -> list[str]:
-    """Finish what dead processes left: their rollbacks, their writes, their reservations. Returns the requested times rolled back.
+    """Finish or remove the rollbacks, writes and reservations of dead processes. Returns the requested times that were rolled back.
 
-    The timeline is listed once if nothing is pending; not at all if ``seen``, which the caller has just seen, says so.
+    If nothing is pending, the timeline is listed once; it is not listed if ``seen``, which the caller has just read, shows that.
     """
     return _repair(context, seen)[0]
 
 
 def _repair(context: TableContext, seen: TableSeen | None) -> tuple[list[str], bool]:
-    """Repair; also return whether a reservation of a dead process was found, which may stand for a decision without an instant."""
+    """Repair; also return whether a reservation of a dead process was found, which may belong to a decision without an instant."""
     quiet = seen if seen is not None and not len(seen.timeline.pending) else None
     timeline = context.folder.load() if quiet is None else quiet.timeline
     if len(timeline.pending):
@@ -120,7 +120,7 @@ def _repair(context: TableContext, seen: TableSeen | None) -> tuple[list[str], b
         elif instant.action is Action.CLUSTERING and _is_expired(context, instant):
             done.extend([instant.requested_time] if roll_back(context, instant.requested_time) is not None else [])
     if overtaken:
-        # A dead process had decided to roll it back, and its plan is on the timeline only now.
+        # A dead process had decided to roll this write back, and the plan reached the timeline only now.
         _resume_the_dead(context)
     heartbeats = None if quiet is None else quiet.heartbeats
     found_dead, announced = _sweep_reservations(context, None if len(timeline.pending) else timeline, heartbeats)
@@ -131,12 +131,12 @@ def _repair(context: TableContext, seen: TableSeen | None) -> tuple[list[str], b
 
 
 def _own_writes(context: TableContext) -> tuple[Action, ...]:
-    """Return the actions that are rolled back here. The writes of a metadata table belong to those of its data table, and are removed with them."""
+    """Return the actions that are rolled back here. Writes of a metadata table belong to writes of its data table, and are removed with them."""
     return () if context.prefix else WRITES
 
 
 def _resume_the_dead(context: TableContext) -> None:
-    """Go on with the rollbacks of processes that are gone."""
+    """Continue the rollbacks of dead processes."""
     timeline = context.folder.load()
     for instant in timeline.pending:
         if instant.action is Action.ROLLBACK and _is_dead(context, instant):
@@ -144,7 +144,7 @@ def _resume_the_dead(context: TableContext) -> None:
 
 
 def _is_dead(context: TableContext, instant: Instant) -> bool:
-    """Say whether the writer is gone; what it was writing then is remembered before the traces by which it was found go away."""
+    """Say whether the writer is dead. Its death is recorded before the traces that show it are removed."""
     dead = heartbeat.is_dead(context, instant, ask_storage=True)
     if dead:
         _remember_dead(context, instant.requested_time)
@@ -152,7 +152,7 @@ def _is_dead(context: TableContext, instant: Instant) -> bool:
 
 
 def _is_expired(context: TableContext, plan: Instant) -> bool:
-    """Say whether a planned clustering is older than the options allow, and no process executes it. It would stop writes to its file groups."""
+    """Say whether a planned clustering is older than the options allow, and no process executes it. It would block writes to its file groups."""
     options = context.options.clustering
     planned, now = parse_time(plan.requested_time), parse_time(context.now())
     if not options.expires or planned is None or now is None:
@@ -161,19 +161,19 @@ def _is_expired(context: TableContext, plan: Instant) -> bool:
 
 
 def _is_rolled_back(context: TableContext, timeline: Timeline, instant: Instant) -> bool:
-    """Say whether a completed rollback names the instant: its process died before it had removed the instant's own files."""
+    """Say whether a completed rollback names the instant: the process of the rollback died before it removed the instant's files."""
     return instant.requested_time in names_rolled_back(context, timeline.completed, instant.requested_time)
 
 
 def put_plan(transaction: Transaction, requested_time: str) -> Instant | None:
-    """Fence the write: from here on it cannot commit. None if it is not pending (any more).
+    """Fence the write: from here on it cannot commit. Returns None if the write is not pending (any more).
 
-    The plan is decided as a commit is, by a swap of the commit record, and then published. So of a write that is just being decided (its
-    writer's lock expired, but it lives) and its rollback only one can be, whoever holds the lock.
+    The plan is decided by a swap of the commit record, as a commit is, and then published. So either the write or its rollback is decided, never
+    both, whoever holds the lock. (The writer may be alive with an expired lock.)
     """
     context = transaction.context
     fence = _Fence(transaction, requested_time, [])
-    # Before the lock, because without markers the complete table is listed. The process that executes the plan lists again.
+    # Before the lock, because without markers the complete table is listed. The executing process lists the files again.
     fence.stage(fence.find_victim(context.folder.load()))
     pending = tuple(Instant(requested_time, action, State.INFLIGHT) for action in _UNDOABLE)
     alive = lambda: transaction.heartbeat.is_young(context)  # noqa: E731
@@ -198,7 +198,7 @@ def put_plan(transaction: Transaction, requested_time: str) -> Instant | None:
 
 @dataclass(slots=True)
 class _Fence:
-    """The plan of one rollback on its way to the timeline. ``is_decided``: it is there, so the victim cannot commit any more."""
+    """The decision of one rollback plan. ``is_decided``: the plan is on the timeline, so the victim cannot commit any more."""
 
     transaction: Transaction
     victim_time: str
@@ -214,7 +214,7 @@ class _Fence:
         return next(writes, None)
 
     def stage(self, victim: Instant | None) -> None:
-        """Encode the plan, and write it to the staging path, from which any process can publish it."""
+        """Encode the plan and stage it, so that any process can publish it."""
         context = self.transaction.context
         if not self.staged:
             # Not the transaction's own name: the rollback's completed file is staged there.
@@ -227,7 +227,7 @@ class _Fence:
             context.root.put(self.staged, self.plan)
 
     def intent(self, timeline: Timeline) -> StagedIntent | None:
-        """Return the decision to put the plan on the timeline; None if there is no write to roll back, or the plan is there."""
+        """Return the decision to put the plan on the timeline; None if there is no write to roll back, or if the plan is on the timeline already."""
         transaction = self.transaction
         context = transaction.context
         victim = self.find_victim(timeline)
@@ -235,7 +235,7 @@ class _Fence:
         ours = timeline.find(transaction.requested_time, Action.ROLLBACK)
         self.is_decided = ours is not None and ours.is_pending
         if victim is None and self.is_decided:
-            # A Hudi writer has removed it. Nobody would ever take a plan without a heartbeat for dead.
+            # A Hudi writer has removed the heartbeat. A plan without a heartbeat would never count as dead.
             _take_back(context, transaction.requested_time)
             self.is_decided = False
         if victim is None or self.is_decided:
@@ -249,7 +249,7 @@ class _Fence:
         return staged_intent(transaction, [Publication(path, self.staged)], {path: self.plan}, inflight=pending)
 
     def announced(self) -> Instant | None:
-        """Return the victim, after the rollback's own files are complete; None if the plan is not on the timeline."""
+        """Return the victim after writing the remaining files of the rollback; None if the plan is not on the timeline."""
         if not self.is_decided:
             return None
         begin.announce(self.transaction, None, b"")
@@ -257,7 +257,7 @@ class _Fence:
 
 
 def undo_write(context: TableContext, requested: Instant) -> None:
-    """Roll back a write of this process that did not commit, also if another program has raised or lowered the table since the write began."""
+    """Roll back a write of this process that did not commit, even if another program has changed the table's version since the write began."""
     time = requested.requested_time
     try:
         if roll_back(context, time) is None:
@@ -274,13 +274,13 @@ def undo_write(context: TableContext, requested: Instant) -> None:
 
 
 def sweep_late_files(context: TableContext, requested: Instant) -> None:
-    """Remove files that were written after another process rolled the write back; the writer of the files calls this."""
+    """Remove files that were written after another process rolled the write back. The writer of the files calls this."""
     timeline = context.folder.load()
     found = timeline.find(requested.requested_time, requested.action)
     if found is None:
         found = context.folder.archived(timeline, requested.requested_time, requested.action)
     if found is not None:
-        return  # completed after all, or the rollback has not ended: whoever ends it sweeps
+        return  # the write completed after all, or the rollback has not ended: its process sweeps at the end
     removal.delete_data_files(context.storage, markers.files_of(context, requested.requested_time))
     markers.remove(context.storage, requested.requested_time)
     there = context if context.companions else reopened(context)
@@ -289,7 +289,7 @@ def sweep_late_files(context: TableContext, requested: Instant) -> None:
 
 def _execute(transaction: Transaction, victim: Instant) -> Instant:
     context = transaction.context
-    # A metadata table may have been made after this process began. What it says is not changed by a write that never completed.
+    # A metadata table may have been made after this process began. A write that never completed does not change its content.
     there = context if context.companions else reopened(context)
     markers.remove_at_companions(there, victim.requested_time, completed=True)
     paths = markers.files_of(context, victim.requested_time)
@@ -312,7 +312,7 @@ def _take_back(context: TableContext, requested_time: str) -> None:
 
 
 def resume(context: TableContext, timeline: Timeline, rollback: Instant) -> None:
-    """Go on with a rollback whose process died."""
+    """Continue a rollback whose process died."""
     victim_time = rolled_back_by(context, rollback.requested_time)
     victim = timeline.find(victim_time) if victim_time else None
     if victim_time is None or victim is None or not victim.is_pending:
@@ -329,19 +329,19 @@ def resume(context: TableContext, timeline: Timeline, rollback: Instant) -> None
             context.storage.put(context.folder.file(transaction.inflight), b"")
         _execute(transaction, victim)
     except BaseException:
-        beat.handle.cancel()  # otherwise it would beat as long as this process runs; the file expires
+        beat.handle.cancel()  # otherwise the heartbeat would run as long as this process does; the file expires
         raise
 
 
 def _forget(context: TableContext, victim: Instant) -> None:
-    """Remove the rolled-back write's own files; the completed rollback keeps its name."""
+    """Remove the rolled-back write's own files. The completed rollback still names the write."""
     for state in (State.INFLIGHT, State.REQUESTED):
         context.storage.delete(context.folder.file(Instant(victim.requested_time, victim.action, state)))
     _sweep_own(context, victim.requested_time)
 
 
 def _sweep_own(context: TableContext, requested_time: str) -> None:
-    """Remove what only the process of an instant had a use for; its heartbeat last, because by that all of it is found again."""
+    """Remove the files that only the process of an instant needed. The heartbeat is removed last, because it leads to all the others."""
     for place in (context, *context.companions):
         markers.remove(place.storage, requested_time)
     plan_executors.forget(context, requested_time)
@@ -349,9 +349,9 @@ def _sweep_own(context: TableContext, requested_time: str) -> None:
 
 
 def sweep_late_bytes(context: TableContext, archived_until: str) -> None:
-    """Remove staged bytes that reached the storage after the clean-up of their instant, and decisions of transactions; archival calls this.
+    """Remove staged bytes that were stored after the clean-up of their instant, and decisions of transactions. Archival calls this.
 
-    An archived instant, or one older than archived instants, is not decided any more (``concurrent``), so its staged bytes are not needed.
+    An archived instant, or one older than archived instants, can no longer be decided (``concurrent``), so its staged bytes are not needed.
     """
     group.sweep(context)
     limit = context.options.heartbeat.expires_after_ms
@@ -365,11 +365,11 @@ def sweep_late_bytes(context: TableContext, archived_until: str) -> None:
 def _sweep_reservations(
     context: TableContext, seen: Timeline | None, heartbeats: Sequence[ObjectInfo] | None
 ) -> tuple[bool, bool]:
-    """Remove what dead processes left that never came to announce their instant, or whose commit completed.
+    """Remove leftovers of dead processes that never announced their instant, or whose commit completed.
 
-    An older timeline and older heartbeats do here: of what they do not show as pending, each is looked at again.
+    An older timeline and older heartbeats are sufficient: each instant that they do not show as pending is checked again.
 
-    Returns whether there were any, and whether one had announced its instant after all.
+    Returns whether there were leftovers, and whether one of these processes had announced its instant after all.
     """
     found_dead = announced = False
     known = {instant.requested_time: instant for instant in (context.folder.load() if seen is None else seen)}
@@ -380,8 +380,8 @@ def _sweep_reservations(
             _sweep_planning(context, instant)
             continue
         if any(time == other.requested_time for place in context.companions for other in place.folder.load().pending):
-            continue  # of a companion place, which is repaired from there
-        # Looked at after its death: it may have announced its instant, and even decided it, since the timeline was loaded.
+            continue  # of a companion table; the data table's repair handles it
+        # This is read after the death of the process, which may have announced and even decided its instant since the timeline was loaded.
         if not _is_dead(context, Instant(time, Action.COMMIT, State.REQUESTED)):
             continue
         if _is_announced(context, time):
@@ -397,16 +397,17 @@ def _sweep_reservations(
 
 
 def _sweep_planning(context: TableContext, pending: Instant) -> None:
-    """Remove what the process that planned a table service left, if it died before anybody began to execute the plan. The plan stays."""
+    """Remove the leftovers of the process that planned a table service, if it died before any process began to execute the plan. The plan stays."""
     if pending.action in plan_executors.PLANNED and pending.state is State.REQUESTED and _is_dead(context, pending):
-        # Looked at after its death: an executor may have registered since the timeline was loaded. What it leaves, its successor removes.
+        # This is read after the death of the process: an executor may have registered since the timeline was loaded. The executor's successor removes
+        # its leftovers.
         publish_decided(context, pending.requested_time)
         if plan_executors.newest_executor(context, pending.requested_time) is None:
             _sweep_own(context, pending.requested_time)
 
 
 def _is_announced(context: TableContext, time: str) -> bool:
-    """Say whether an instant with this requested time is pending; a plan that its process has decided and not published is published before."""
+    """Say whether an instant with this requested time is pending. A plan that its process decided and did not publish is published first."""
     publish_decided(context, time)
     expected = [Instant(time, action, State.INFLIGHT) for action in WRITES]
     expected += [
@@ -416,18 +417,18 @@ def _is_announced(context: TableContext, time: str) -> bool:
 
 
 def _remember_dead(context: TableContext, requested_time: str) -> None:
-    """Note that the process of an instant is dead, and may have left hidden files that are still too young to be swept."""
+    """Record that the process of an instant is dead, and may have left hidden files that are still too young to be swept."""
     storage = context.root
     if storage.capabilities.temporaries:
         storage.put(f"{layout.UNSWEPT}/{requested_time}", b"")
 
 
 def _sweep_temporaries(context: TableContext, everywhere: bool) -> list[str]:
-    """Remove hidden files that killed processes left on a disk while they wrote an object; those that are older than a heartbeat may be.
+    """Remove hidden files that killed processes left on a disk, if the files are older than a heartbeat may be.
 
-    To look everywhere costs a walk over the table. So that is done only when a dead process has left a trace which says that it wrote. The folder in
-    which such traces begin is looked at before every write. Files of a process that has just died cannot be told from those of running processes, so
-    `_remember_dead` keeps its death in a small file, until that is longer ago than any write may take.
+    A search of all folders lists the complete table. So it runs only when a trace shows that a dead process has written. The folder with the first
+    traces is read before every write. Files of a process that has just died look like files of running processes. So `_remember_dead` records the
+    death in a small file, which stays until the death is longer ago than any write may take.
     """
     storage = context.root
     if not storage.capabilities.temporaries:

@@ -1,4 +1,4 @@
-"""Which instants the rollbacks on a timeline name, and the records of a rollback (specification, "Rollback")."""
+"""The instants that rollbacks on a timeline name, and the records of a rollback (specification, "Rollback")."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pyhudi_core.timeline.active import Timeline
 
 
 def names_rolled_back(place: TableContext, timeline: Timeline, since: str) -> frozenset[str]:
-    """Return the requested times that rollbacks begun after ``since`` name, finished or not."""
+    """Return the requested times that the rollbacks with a requested time after ``since`` name, finished or not."""
     rollbacks = (i for i in timeline if i.action is Action.ROLLBACK and i.requested_time > since)
     named = (rolled_back_by(place, rollback.requested_time) for rollback in rollbacks)
     return frozenset(time for time in named if time is not None)
 
 
 def rolled_back_by(place: TableContext, requested_time: str) -> str | None:
-    """Return the instant that a rollback's plan names; None if the plan is gone (the rollback ended) or empty."""
+    """Return the requested time that a rollback's plan names; None if the plan is gone (the rollback ended) or empty."""
     path = place.folder.file(Instant(requested_time, Action.ROLLBACK, State.REQUESTED))
     try:
         data = place.storage.get(path)
@@ -31,7 +31,7 @@ def rolled_back_by(place: TableContext, requested_time: str) -> str | None:
 
 
 def plan_record(context: TableContext, victim: Instant, paths: list[str]) -> dict[str, Any]:
-    """Return a rollback's plan: the write, and the data files that it made."""
+    """Return a rollback's plan: the write, and the data files that the write created."""
     return {
         "instantToRollback": {"commitTime": victim.requested_time, "action": str(victim.action)},
         "RollbackRequests": [
@@ -48,7 +48,7 @@ def plan_record(context: TableContext, victim: Instant, paths: list[str]) -> dic
 
 
 def metadata_record(context: TableContext, victim: Instant, paths: list[str]) -> dict[str, Any]:
-    """Return what a completed rollback says."""
+    """Return the content of a completed rollback."""
     return {
         "startRollbackTime": context.now(),
         "timeTakenInMillis": 0,
@@ -69,7 +69,7 @@ def metadata_record(context: TableContext, victim: Instant, paths: list[str]) ->
 
 
 def _by_partition(context: TableContext, paths: list[str]) -> dict[str, list[str]]:
-    """Absolute paths of files, by partition."""
+    """Return the absolute paths of files, by partition."""
     found: dict[str, list[str]] = {}
     for path in paths:
         found.setdefault(split(path)[0], []).append(f"{context.table}/{path}")

@@ -1,4 +1,4 @@
-"""What became of a write whose outcome its caller does not know."""
+"""Find out the outcome of a write whose caller does not know it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NONCE = re.compile("[0-9a-f]{32}")
 
 @set_module("pyhudi")
 class CommitStatus(StrEnum):
-    """Only ``undecided`` may change later."""
+    """The outcome of a commit. Only ``undecided`` may change later."""
 
     COMMITTED = "committed"
     NOT_COMMITTED = "not_committed"
@@ -27,14 +27,14 @@ class CommitStatus(StrEnum):
 
 
 def commit_status(context: TableContext, token: str) -> CommitStatus:
-    """Answer for a commit token: ``<requested time>-<nonce>``. A decided commit that was not published is published now."""
+    """Return the outcome for a commit token, ``<requested time>-<nonce>``. If the commit was decided and not published, this publishes it."""
     requested_time, _, nonce = token.partition("-") if isinstance(token, str) else ("", "", "")
     if not is_time(requested_time) or not _NONCE.fullmatch(nonce):
         raise InvalidOptionError(
             f"{str(token)[:80]!r} is not a commit token", table=context.table, hint="Use commit.token."
         )
     record = record_store(context.root).read()
-    # The write's pending file stays as long as the write may be decided, so a listing without it may only be an old one.
+    # The write's pending file stays as long as the write may be decided, so a listing without it may only be too old.
     expected = [Instant(requested_time, action, State.INFLIGHT) for action in sorted(DATA_ACTIONS)]
     if record is not None and record.intent.token == token:
         finish_decided(context, record)

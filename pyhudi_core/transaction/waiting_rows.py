@@ -1,7 +1,7 @@
-"""Folders of rows that wait for a write in files (`layout.ROWS`): who owns one, and whether the owner lives.
+"""Folders with files of rows that wait for a write (`layout.ROWS`): who owns a folder, and whether the owner lives.
 
-A write with such rows may have no instant yet. So its folder has a heartbeat of its own, a file ``owner``. Spark's sinks have none: only Spark knows
-whether they live, so they are judged by the age of their files alone.
+A write with such rows may have no instant yet. So its folder has its own heartbeat, a file ``owner``. Folders of Spark's sinks have no heartbeat:
+only Spark knows whether a sink lives, so only the age of the files counts.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from pyhudi_core.transaction.layout import ROWS
 
 _log = logging.getLogger(__name__)
 _LATE_MS = 1 << 42
-"""A time after all files (in the year 2109): of the unfinished files, only those that a living process has open stay."""
+"""A time later than all files (in the year 2109): every unfinished file counts as old, except those that a living process has open."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A folder of this process, and the heartbeat in it."""
+    """A folder of this process, and its heartbeat."""
 
     folder: str
     beat: Heartbeat
@@ -40,12 +40,12 @@ class WaitingRows:
 
     @property
     def is_owned(self) -> bool:
-        """Whether its owner keeps a heartbeat there."""
+        """Whether the owner keeps a heartbeat in the folder."""
         return any(info.path == _owner(self.folder) for info in self.files)
 
     @property
     def size(self) -> int:
-        """Bytes of the files."""
+        """The size of the files in bytes."""
         return sum(info.size for info in self.files)
 
 
@@ -58,13 +58,13 @@ def claim(context: TableContext) -> Claimed:
 
 
 def give_back(context: TableContext, claimed: Claimed) -> None:
-    """Remove a folder of this process."""
+    """Remove a folder of this process, and stop its heartbeat."""
     claimed.beat.handle.cancel()
     remove(context.root, claimed.folder)
 
 
 def remove(storage: Storage, folder: str) -> None:
-    """Remove a folder after its write. What stays is swept some day, so a failure is logged, and does not make a commit look failed."""
+    """Remove a folder after its write. A failure is only logged, so that the commit does not look failed; a later sweep removes the rest."""
     try:
         storage.delete_many([info.path for info in storage.list(f"{folder}/")])
         storage.sweep_temporaries(folder, 0, _LATE_MS)
@@ -83,13 +83,13 @@ def remove_dead(context: TableContext) -> None:
 
 
 def folders_of(files: Iterable[ObjectInfo]) -> Iterator[WaitingRows]:
-    """Yield the listed files below `layout.ROWS`, which are sorted by their paths, by the folder of their write."""
+    """Group the listed files below `layout.ROWS`, sorted by path, by the folder of their write."""
     for folder, found in groupby(files, lambda info: info.path.rpartition("/")[0]):
         yield WaitingRows(folder, tuple(found))
 
 
 def has_died(context: TableContext, rows: WaitingRows, *, ask_storage: bool = False) -> bool:
-    """Say whether the owner is known to be gone; ``ask_storage`` as for `heartbeat.is_dead`."""
+    """Say whether the owner is known to be dead; ``ask_storage`` as for `heartbeat.is_dead`."""
     return heartbeat.is_left(context, _owner(rows.folder), ask_storage=ask_storage)
 
 

@@ -1,5 +1,7 @@
-"""The further arguments of ``@hudi_asset``: passed on to the spec, the step or the inputs of the asset, or refused with an error that names
-them."""
+"""The other arguments of ``@hudi_asset``.
+
+They are passed on to the spec, the step or the inputs of the asset, or refused with an error that names them.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from pyhudi_dagster.partitions.asset_partitions import Backfill, HudiPartitions,
 from pyhudi_dagster.reporting import metadata
 
 _CONTEXT = frozenset({"_", "_context", "context", "context_"})
-"""What Dagster takes for the context if it is the first parameter."""
+"""The parameter names that Dagster treats as the context if they come first."""
 _OWN = frozenset({"key", "skippable", "deps", "partitions_def"})
 _SPEC = frozenset(inspect.signature(dg.AssetSpec).parameters) - _OWN
 _STEP = frozenset({"config_schema", "hooks", "op_tags", "resource_defs", "retry_policy"})
@@ -36,7 +38,7 @@ _REFUSED: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class AssetArguments:
-    """The further arguments of one asset, by their receiver."""
+    """The other arguments of one asset, by receiver."""
 
     of_the_spec: Mapping[str, Any]
     of_the_step: Mapping[str, Any]
@@ -117,7 +119,7 @@ def inputs_of(
     lake: str,
     given: Mapping[str, dg.AssetIn],
 ) -> Inputs:
-    """Find the source of each parameter: the context, the lake, `Changes`, config and resources; all others come from an IO manager."""
+    """Find the source of each parameter: the context, the lake, `Changes`, config and resources; an IO manager gives all others."""
     refuse_unfit_function(key, function)
     hints = parameter_hints(function)
     parameters = list(inspect.signature(function).parameters)
@@ -153,7 +155,7 @@ def refuse_unfit_function(key: dg.AssetKey, function: Callable[..., Any]) -> Non
 
 
 def _context_of(key: dg.AssetKey, parameters: Sequence[str], hints: Mapping[str, Any]) -> str | None:
-    """Return the parameter that receives the context. Raises `InvalidOptionError` for one that Dagster would take for an input."""
+    """Return the parameter that receives the context. Raises `InvalidOptionError` for a context parameter that Dagster would treat as an input."""
     first = parameters[0] if parameters and parameters[0] in _CONTEXT else None
     for name in parameters:
         kind = hints.get(name)
@@ -178,12 +180,12 @@ def asset_spec(
 
 
 def io_manager_key(lake: str) -> str:
-    """Return the resource key of the IO manager that reads the assets of a lake, if they name none."""
+    """Return the resource key of the IO manager that reads the assets of a lake, for assets that name none."""
     return f"{lake}__io_manager"
 
 
 def only_spec(asset: dg.AssetsDefinition, whose: str) -> dg.AssetSpec:
-    """Return the spec of a definition of one asset. Raises `InvalidOptionError` for a definition of several, such as a hudi_multi_asset."""
+    """Return the spec of a definition with one asset. Raises `InvalidOptionError` for several assets, such as a hudi_multi_asset."""
     spec, *others = asset.specs
     if others:
         names = ", ".join(each.key.to_user_string() for each in asset.specs)
@@ -208,7 +210,7 @@ def _upstream(key: dg.AssetKey, given: Any) -> Upstream:
 
 
 def as_resource(hint: Any) -> Any:
-    """Return the annotation by which Dagster takes a parameter as a resource, for a Pipes client of any kind."""
+    """Return the annotation by which Dagster treats a parameter as a resource, for any kind of Pipes client."""
     is_client = inspect.isclass(hint) and issubclass(hint, dg.PipesClient)
     return dg.ResourceParam[hint] if is_client else hint  # type: ignore[misc]
 

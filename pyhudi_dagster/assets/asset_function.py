@@ -1,6 +1,6 @@
 """The function of an asset: what Dagster calls, and the values of its parameters.
 
-Dagster sees the function's own parameters without the `Changes`, and with the lake. `Changes` are read by the step, from the upstream tables.
+Dagster sees the function's parameters without the `Changes`, and with the lake. The step reads `Changes` from the upstream tables.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ class AssetFunction:
         return lake
 
     def call(self, context: dg.AssetExecutionContext, arguments: Mapping[str, Any]) -> Any:
-        """Return what the function returns; an async function is run to its end."""
+        """Return the result of the function; an async function is run to its end."""
         result = self.function(*[context] * (self.inputs.context is not None), **arguments)
         return asyncio.run(_awaited(result)) if inspect.iscoroutine(result) else result
 
     def upstream(
         self, context: dg.AssetExecutionContext, lake: HudiLakeResource
     ) -> dict[str, tuple[str, hudi.HudiTable]]:
-        """For each `Changes` parameter the name of its table, and the table. Raises `UpstreamMissingError`."""
+        """Return the name of its table, and the table, for each `Changes` parameter. Raises `UpstreamMissingError`."""
         names = {parameter: self._upstream_name(context, parameter) for parameter in self.inputs.changes}
         return {parameter: (name, _opened(lake, name)) for parameter, name in names.items()}
 
     def _upstream_name(self, context: dg.AssetExecutionContext, parameter: str) -> str:
-        """Return the table of a `Changes` parameter: from the asset's definition, else the asset key as a path."""
+        """Return the table of a `Changes` parameter: from the asset's definition, or by default the asset key as a path."""
         upstream = self.inputs.changes[parameter]
         info = upstream.info or info_of(upstream.key, metadata_of_asset(context, upstream.key))
         return info.table if info is not None else table_name(upstream.key)
@@ -65,7 +65,7 @@ class AssetFunction:
     def for_dagster(self, run: Run) -> Callable[..., Any]:
         """Return the function that Dagster calls: it has the user's parameters without the `Changes`, and the lake.
 
-        In a run it gives the results as they come. A direct call, as in a unit test, does the work and returns one result for each asset.
+        In a run it yields each result at once. A direct call, as in a unit test, does the work and returns one result for each asset.
         """
 
         def compute(context: dg.AssetExecutionContext | None = None, **inputs: Any) -> Any:
@@ -76,7 +76,7 @@ class AssetFunction:
 
         parameters = list(self._parameters())
         compute.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        # Dagster before 1.13.24 reads the names of parameters from the signature, and their types from here.
+        # Dagster before 1.13.24 reads the names of parameters from the signature, and their types from this attribute.
         compute.__annotations__ = {
             each.name: each.annotation for each in parameters if each.annotation is not each.empty
         }
@@ -106,7 +106,7 @@ def _asked(context: dg.AssetExecutionContext, results: Iterator[Results]) -> Ite
 
 
 def _answer(results: Sequence[Results]) -> Any:
-    """Return the result of each asset with those of its checks; of one asset alone it is no tuple. Dagster counts them in a direct call."""
+    """Return the result of each asset with the results of its checks; a single asset gives no tuple. Dagster counts the results of a direct call."""
     checks = [each for each in results if isinstance(each, dg.AssetCheckResult)]
     made = tuple(
         each._replace(check_results=[check for check in checks if check.asset_key == each.asset_key])
@@ -117,7 +117,7 @@ def _answer(results: Sequence[Results]) -> Any:
 
 
 def nothing_written(context: dg.AssetExecutionContext, key: dg.AssetKey, why: str) -> Iterator[dg.ObserveResult]:
-    """Yield what a direct call returns for an asset that was not written. A run has no event for it."""
+    """Yield the result of a direct call for an asset that was not written. A run has no event for it."""
     if is_called_directly(context):
         yield dg.ObserveResult(asset_key=key, metadata={"skipped_because": why})
 

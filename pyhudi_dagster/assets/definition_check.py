@@ -1,8 +1,8 @@
-"""Finds Hudi errors that only all definitions together show, when the code location loads.
+"""Find Hudi errors that only all definitions together show, when the code location loads.
 
-``@hudi_asset`` checks its own definition. It does not see the asset whose changes it reads if it was given by its key, nor the lake. And Dagster does
-not show an IO manager its assets before a step runs. So a code location passes its definitions through `checked_definitions`. Otherwise the
-step raises the same errors, before anything is written.
+``@hudi_asset`` checks its own definition. It does not see the lake, nor an upstream asset that was given only by its key. And Dagster does not show
+an IO manager its assets before a step runs. So a code location passes its definitions through `checked_definitions`. Otherwise the step raises the
+same errors, before anything is written.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def checked_definitions(definitions: dg.Definitions) -> dg.Definitions:
 
     Raises `InvalidOptionError` for an asset that
 
-    - reads the changes of an asset that is not there;
+    - reads the changes of a missing asset;
     - has options, such as those of its lock, that do not fit its lake;
     - has a `HudiIOManager`, but metadata without a record key, or partitions without partition columns;
-    - takes a Hudi asset as a parameter, and Dagster's own IO manager, which looks for a pickled file, would load it; also for an asset check;
+    - takes a Hudi asset as a parameter that Dagster's own IO manager would load, which looks for a pickled file (this applies to asset checks, too);
 
-    and for a table, a check or a name that two calls of `build_hudi_services`, `build_hudi_checks` and the others share.
+    and for a table, a check or a name that two calls of a builder, such as `build_hudi_services` or `build_hudi_checks`, share.
 
     Example:
         defs = checked_definitions(dg.Definitions(assets=[orders], resources={"io_manager": HudiIOManager(lake=lake)}))
@@ -46,7 +46,7 @@ def checked_definitions(definitions: dg.Definitions) -> dg.Definitions:
 
 
 def refuse_twins(definitions: dg.Definitions) -> None:
-    """Raise `InvalidOptionError` for what two builders made of one table, and for two jobs, schedules, sensors or steps of one name."""
+    """Raise `InvalidOptionError` if two builders made definitions of one table, and if two jobs, schedules, sensors or steps have one name."""
     refuse_equal_names((key, "") for key in _with_steps(definitions))
     for entry, what in {SERVED: "look after", WATCHED: "report the commits of"}.items():
         having: dict[str, str] = {}
@@ -77,7 +77,7 @@ def refuse_twins(definitions: dg.Definitions) -> None:
 def refuse_equal_names(assets: Iterable[tuple[dg.AssetKey, str]]) -> None:
     """Raise `InvalidOptionError` for two assets whose steps and jobs would have one name, such as ``a-b`` and ``a_b``.
 
-    ``assets``: each with what the error says of it, such as ``of the component east``.
+    ``assets``: each with its description for the error, such as ``of the component east``.
     """
     having: dict[str, str] = {}
     for key, whose in assets:
@@ -91,7 +91,7 @@ def refuse_equal_names(assets: Iterable[tuple[dg.AssetKey, str]]) -> None:
 
 
 def refuse_unloadable(definitions: dg.Definitions) -> None:
-    """Raise `InvalidOptionError` for a Hudi asset as a parameter that no IO manager of these definitions can load."""
+    """Raise `InvalidOptionError` for a parameter with a Hudi asset that no IO manager of these definitions can load."""
     resources = definitions.resources or {}
     specs = {spec.key: spec for spec in _specs(definitions)}
     for consumer in [*(definitions.assets or []), *(definitions.asset_checks or [])]:
@@ -104,7 +104,7 @@ def refuse_unloadable(definitions: dg.Definitions) -> None:
                 continue
             manager = taken.input_manager_key or specs[key].metadata.get(_MANAGER_OF_SPEC) or "io_manager"
             found = resources.get(manager)
-            own = manager == io_manager_key(info.lake)  # which a @hudi_asset brings along
+            own = manager == io_manager_key(info.lake)  # a @hudi_asset includes it
             if not own and (found is None or isinstance(found, _DAGSTERS)):
                 raise definition_error(
                     f"{consumer.node_def.name} takes the Hudi asset {key.to_user_string()} as the parameter {name}, and no HudiIOManager loads it",
@@ -114,7 +114,10 @@ def refuse_unloadable(definitions: dg.Definitions) -> None:
 
 
 def checked_tables(definitions: dg.Definitions, elsewhere: Sequence[dg.AssetKey] = ()) -> dg.Definitions:
-    """Return the same but for parameters, whose IO manager may be in other definitions. ``elsewhere``: assets of other definitions."""
+    """Return the definitions after all checks except that of parameters, whose IO manager may be in other definitions.
+
+    ``elsewhere``: assets of other definitions.
+    """
     resources = definitions.resources or {}
     managers = {key for key, resource in resources.items() if isinstance(resource, HudiIOManager)}
     specs = list(_specs(definitions))

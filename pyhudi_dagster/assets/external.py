@@ -1,4 +1,4 @@
-"""Tables of other writers as external assets: Dagster does not materialize them, but the timeline sensor reports their commits."""
+"""Tables of other writers as external assets. Dagster does not materialize them, but the timeline sensor reports their commits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def hudi_external_asset(
     lake: str = "lake",
     **spec: Any,
 ) -> dg.AssetSpec:
-    """Return the external asset of a table that somebody else writes, such as Hudi's Spark writer.
+    """Return the external asset of a table that another program writes, such as Hudi's Spark writer.
 
     `Changes` parameters can read it, `build_hudi_timeline_sensor` reports its commits, and `build_hudi_services` and `build_hudi_checks` accept it.
 

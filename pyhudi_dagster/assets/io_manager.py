@@ -1,10 +1,10 @@
 """Tables as inputs and outputs of ordinary ``@dg.asset`` functions.
 
-The metadata of an asset describes the organisation of its table (`hudi_metadata`). The metadata of an input says what to read: ``columns``,
+The metadata of an asset describes the organisation of its table (`hudi_metadata`). The metadata of an input selects what to read: ``columns``,
 ``where``, ``as_of`` (also ``"run_start"``). The type annotation selects a Spark DataFrame, an Arrow table or reader, or a pandas or Polars frame.
 
-An input may have nothing to read: it needs no partition of its table, as the first partition of an asset that reads its own previous partition, or
-it is the asset itself, whose table does not exist yet. It is None if its annotation allows None, else it has no rows.
+An input may be empty: it needs no partition of its table (such as the first partition of an asset that reads its own previous partition), or it is
+the asset itself, whose table does not exist yet. Then it is None if its annotation allows None, otherwise it has no rows.
 """
 
 import types
@@ -40,7 +40,7 @@ from pyhudi_dagster.steps import runner, writer
 from pyhudi_dagster.timeline.identity import attempt_of, begun
 
 RUN_START = "run_start"
-"""The ``as_of`` of an input that is read as it was when the run was made, so that all such inputs of all steps show one moment."""
+"""The ``as_of`` of an input that is read in the state at the creation of the run, so that all such inputs of all steps show one moment."""
 _NO_ROWS = "no-rows"
 """The data version of partitions without a commit."""
 _WHY_NOTHING = "The metadata entry of an output without a commit: it has no rows, or its rows do not change the table."
@@ -95,9 +95,9 @@ class HudiIOManager(dg.ConfigurableIOManager):
 
 @cache
 def io_manager_of(lake: str) -> dict[str, dg.IOManagerDefinition]:
-    """Return the IO manager that reads a ``@hudi_asset`` with this resource key of its lake, if the asset names none; by its resource key.
+    """Return, by resource key, the default IO manager that reads a ``@hudi_asset`` with this lake.
 
-    The same object for each asset of the lake: Dagster refuses two of one name.
+    It is the same object for each asset of the lake, because Dagster refuses two with one name.
     """
 
     @dg.io_manager(required_resource_keys={lake}, description=f"Reads the Hudi tables of {lake}.")
@@ -126,7 +126,7 @@ def _kind_of(annotation: Any) -> tuple[Any, bool]:
 
 
 def _pinned(context: dg.InputContext) -> datetime:
-    """When the run was made, or the first run that it resumes. Raises `InvalidOptionError` for an input that the run itself writes."""
+    """Return when the run, or the first run that it resumes, was created. Raises `InvalidOptionError` for an input that the run itself writes."""
     facts = input_facts_of(context)
     name = context.asset_key.to_user_string()
     if context.asset_key in facts.writes:
@@ -199,8 +199,10 @@ def _report(context: dg.OutputContext, info: HudiAssetInfo, step: runner.Step, w
 
 
 def _report_nothing(context: dg.OutputContext, info: HudiAssetInfo, step: runner.Step, lake: HudiLakeResource) -> None:
-    """Dagster stores a materialization even without a commit. It gets the existing data version of the rows, so that nothing downstream sees a
-    change."""
+    """Give an event without a commit the existing data version of the rows, so that downstream assets see no change.
+
+    Dagster stores a materialization even without a commit.
+    """
     table, allowed = writer.existing(lake, info), writer.values_of(info, step)
     columns = info.partitions.columns if info.partitions is not None else ()
     newest = None
@@ -215,8 +217,9 @@ def _report_nothing(context: dg.OutputContext, info: HudiAssetInfo, step: runner
 def _partitions_of(
     context: dg.InputContext, info: HudiAssetInfo | None, wanted: Mapping[str, Any]
 ) -> HudiPartitions | None:
-    """Return the partitions of an input in terms of its table; None if it has none. Raises `InvalidOptionError` if the columns are not known: then
-    the input would be the whole table.
+    """Return the partitions of an input in terms of its table; None if it has none.
+
+    Raises `InvalidOptionError` if the columns are unknown: then the input would be the complete table.
     """
     if not context.has_asset_partitions:
         return None

@@ -1,7 +1,7 @@
-"""``@hudi_multi_asset``: one function returns rows for several tables, each of which is an asset with a commit of its own.
+"""``@hudi_multi_asset``: one function returns rows for several tables. Each table is an asset with its own commit.
 
-It is for one computation with several results: a file with orders and their lines, one read of a source. Tables that share no computation are
-better off as assets of ``@hudi_asset``, which fail and run alone.
+It is for one computation with several results: a file with orders and their lines, one read of a source. Use ``@hudi_asset`` for tables that share no
+computation, so that they run and fail independently.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ def hudi_multi_asset(
 ) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
     """Make assets of a function that returns rows for several tables, as a dict: ``{"orders": rows, "lines": rows}``.
 
-    A value is what a function of ``@hudi_asset`` returns; a table without an entry is not written. **All tables change in one step, or none**: the
-    rows are written and checked first, then one decision publishes the commits of all tables, with one completion time. Tables in different stores
-    are published one after the other, in the order of ``tables``. If one of those fails, those before it are published and reported, and the step
-    fails. A retry adopts their commits and makes the others.
+    Each value is as for a function of ``@hudi_asset``; a table without an entry is not written. **All tables change in one step, or none**: the rows
+    are written and checked first, then one decision publishes the commits of all tables, with one completion time. Tables in different stores are
+    published one after the other, in the order of ``tables``. If one of them fails, the earlier ones are published and reported, and the step fails.
+    A retry adopts their commits and makes the others.
 
     Args:
         tables: what `hudi_output` returns, by names; the name is the default asset key, and the key of the rows in the returned dict.
-        partitions: of all tables, unless an output has its own with other columns; the Dagster partitions must be the same.
+        partitions: partitions of all tables. An output may have its own with other columns, but the Dagster partitions must be the same.
         backfill: as in `hudi_asset`; one commit for each table and run.
         changes_of: as in `hudi_asset`. Each table stores its own position. A table that is ahead of the others waits for them.
-        deps: further assets that all of them depend on.
-        can_subset: whether a run may select some of the tables (``context.selected_asset_keys``). Rows for the others are left out.
+        deps: other assets on which all of them depend.
+        can_subset: whether a run may select some of the tables (``context.selected_asset_keys``). Rows for the others are omitted.
         lake: resource key of the `HudiLakeResource`.
-        translator: of the outputs that have none.
+        translator: translator of the outputs that have none.
         asset_arguments: arguments of `dagster.AssetSpec` for all outputs that do not have them, and of ``dagster.multi_asset``.
 
     Raises `InvalidOptionError` for an invalid definition while the code location loads.
@@ -79,7 +79,7 @@ class _Declared:
     further: Mapping[str, Any]
 
     def checked(self, translator: HudiTranslator | None) -> dict[str, HudiOutput]:
-        """Return the outputs with what they share. Raises `InvalidOptionError` for outputs that do not fit together."""
+        """Return the outputs with the shared settings. Raises `InvalidOptionError` for outputs that contradict each other."""
         if not isinstance(self.tables, Mapping) or not self.tables:
             raise definition_error(
                 f"A hudi_multi_asset has tables={self.tables!r}",

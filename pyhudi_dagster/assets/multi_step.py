@@ -1,9 +1,9 @@
-"""The step of a ``@hudi_multi_asset``: one call of the function, and one commit for each table that it has rows for, all in one step or none.
+"""The step of a ``@hudi_multi_asset``: one call of the function, and one commit for each table with rows, all or none.
 
 The rows of all tables are written and checked before the first commit, so bad rows of the last table publish nothing of the first. Then one decision
-publishes all tables. Tables that no decision can be about (they are in two stores, for example) are published one after the other, in the order of
-the outputs. What comes between two of them, such as Terminate or the loss of the process, leaves those before it published and reported, and the step
-fails. A retry adopts their commits and makes the others. A new run first brings the tables that are behind to where the others are
+publishes all tables. Tables that one decision cannot cover (for example in two stores) are published one after the other, in the order of the
+outputs. After an interruption between two of them, such as Terminate or the loss of the process, the earlier ones are published and reported, and the
+step fails. A retry adopts their commits and makes the others. A new run first brings the tables that are behind to the position of the others
 (`shared_changes`).
 """
 
@@ -48,14 +48,14 @@ class _Output:
 
 @dataclass(slots=True)
 class _Done:
-    """What the work of the step has come to, also if it fails later: the commits by output, and the output whose commit failed."""
+    """The progress of the step, also if it fails later: the commits by output, and the output whose commit failed."""
 
     written: dict[str, writer.CompletedCommit] = field(default_factory=dict)
     asked: dict[str, Request] = field(default_factory=dict)
     failed: str = ""
 
     def tell(self, error: BaseException, log: logging.Logger) -> None:
-        """Say what is published although the commit of one output failed. An error of the core speaks of one table, and knows of no other."""
+        """Log what is published although the commit of one output failed. The error itself names only one table."""
         there = ", ".join(name for name, written in self.written.items() if not written.is_empty)
         if not there:
             return
@@ -74,7 +74,7 @@ class HudiMultiAsset:
     infos: Mapping[str, HudiAssetInfo]
 
     def run(self, context: dg.AssetExecutionContext, inputs: dict[str, Any]) -> Iterator[Results]:
-        """Yield the step; of tables whose check alone the run selects, only its result."""
+        """Yield the results of the step; for tables of which the run selects only the check, only the check's result."""
         lake = self.function.lake(context, inputs)
         yield from self._only_checked(context, lake)
         selected = None if is_called_directly(context) else context.selected_asset_keys
@@ -154,7 +154,7 @@ class HudiMultiAsset:
     def _changes(
         self, context: dg.AssetExecutionContext, outputs: Sequence[_Output], lake: HudiLakeResource
     ) -> SharedChanges:
-        """Return what the function reads. An adopted output is among the outputs, too: the others read up to its position."""
+        """Return the changes that the function reads. Adopted outputs count, too: the others read up to their position."""
         step = outputs[0].step
         upstream = self.function.upstream(context, lake)
         tables = {each.name: (writer.existing(lake, each.info), reader_of(each.step)) for each in outputs}
@@ -170,7 +170,7 @@ class HudiMultiAsset:
         return found
 
     def _requests(self, returned: Any, wanted: Sequence[_Output], step: runner.Step) -> dict[str, Request]:
-        """Return what to write into each wanted output. Raises an error for what cannot be written, before anything is."""
+        """Return the writes for each wanted output. Raises an error for values that cannot be written, before anything is written."""
         given = orchestration.rows_by_table(returned, self.infos, f"The function of {', '.join(self.infos)}")
         requests = {}
         for output in wanted:

@@ -28,7 +28,7 @@ from pyhudi_dagster.partitions.asset_partitions import ForeignRows, HudiPartitio
 
 @dataclass(frozen=True, slots=True)
 class HudiOutput:
-    """The table of an output and its asset, as `hudi_output` or ``@hudi_asset`` was given them."""
+    """The table of an output and its asset, with the arguments of `hudi_output` or ``@hudi_asset``."""
 
     key: dg.CoercibleToAssetKey | None
     key_prefix: dg.CoercibleToAssetKeyPrefix | None
@@ -66,7 +66,7 @@ class HudiOutput:
         return spec, replace(info, translated=chosen is not None)
 
     def with_partitions(self, partitions: HudiPartitions | None) -> HudiOutput:
-        """Return the same output with these partitions, unless it has some of its own."""
+        """Return the same output with these partitions, unless it has its own."""
         if partitions is None or self.partitions is not None:
             return self
         columns = self.settings.partition_by or partitions.columns
@@ -103,7 +103,7 @@ class HudiOutput:
 
 
 def _lineage(key: dg.AssetKey, given: Mapping[str, Sequence[str]], schema: Any) -> dg.TableColumnLineage | None:
-    """Return the lineage of columns. Raises `InvalidOptionError` for a column that is not there, and for what names no column of an asset."""
+    """Return the lineage of columns. Raises `InvalidOptionError` for a missing column, and for a text that names no column of an asset."""
     found: dict[str, list[dg.TableColumnDep]] = {}
     for column, sources in given.items():
         if isinstance(schema, pa.Schema) and column not in schema.names:
@@ -123,7 +123,7 @@ def _lineage(key: dg.AssetKey, given: Mapping[str, Sequence[str]], schema: Any) 
 
 
 def _translator_of_lake(function: Callable[..., Any], lake: str) -> HudiTranslator | None:
-    """Return the translator of the lake that the function's module has under its resource key, at the time of the definition."""
+    """Return the translator of the lake that the function's module has under this resource key when the asset is defined."""
     found = getattr(inspect.unwrap(function), "__globals__", {}).get(lake)
     return found.translator if isinstance(found, HudiLakeResource) else None
 
@@ -155,19 +155,19 @@ def hudi_output(
     Args:
         key: asset key; default: the function's or the output's name. ``key_prefix`` is prepended.
         table: name of the table below the warehouse; default: the asset key.
-        record_key, partition_by, ordering, table_type, schema: used to create the table. An existing table must have the same, but for the schema,
-                and a key generator that names folders by the values of the partition columns.
+        record_key, partition_by, ordering, table_type, schema: used to create the table. An existing table must have the same, except for the schema,
+            and a key generator that names folders by the values of the partition columns.
         options: options (``pyhudi help options``) for every run; they override the lake's. Table options are used to create
                 the table, and not compared with an existing table.
         operation: upsert, insert, bulk_insert, insert_overwrite, insert_overwrite_table, delete or delete_partitions.
         partitions: maps Dagster's partitions to the table's partitions; also sets ``partition_by``.
         on_foreign_rows: action for rows outside the run's partitions: fail, drop, or allow.
-        deps: further assets that it depends on.
+        deps: other assets on which it depends.
         pre_commit: validators of each commit, such as ``pyhudi.not_null("id")``, or functions of a `Candidate`. Each is an asset check;
                 if one refuses, its check fails, and nothing of its table is published.
-        services: the table services that Dagster runs, and when; see `build_hudi_services`. Commits then run none of them.
+        services: the table services that Dagster runs, and when; see `build_hudi_services`. Commits then run no services.
         translator: defines the asset's key, table name, group and other attributes; default: that of the `HudiLakeResource`.
-        column_lineage: from which columns its columns come, as you know it: ``{"total": ["sales/orders.amount"]}``.
+        column_lineage: the source columns of its columns, as you state them: ``{"total": ["sales/orders.amount"]}``.
         asset_arguments: all other arguments of `dagster.AssetSpec`.
     """
     columns = names(partition_by) or (partitions.columns if partitions else ())

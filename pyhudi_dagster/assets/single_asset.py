@@ -127,7 +127,7 @@ class _Declared:
         made = dg.multi_asset(
             specs=[asset_spec(spec, info, inputs, output.deps, given)],
             check_specs=[*checks_before.check_specs(info.key, info.pre_commit), readable_spec(info.key)],
-            can_subset=not info.pre_commit,  # what is asked before a commit runs only with it
+            can_subset=not info.pre_commit,  # validators run before a commit only with this
             ins=inputs.loaded,
             name=step_name(info.key),
             partitions_def=output.partitions.definition if output.partitions else None,
@@ -140,5 +140,5 @@ class _Declared:
 
 
 def with_inputs(info: HudiAssetInfo, inputs: Inputs) -> HudiAssetInfo:
-    """Return the same table with the assets whose changes it reads and that were given by their keys."""
+    """Return the table with the upstream assets that were given by their keys."""
     return replace(info, reads=tuple(each.key for each in inputs.changes.values() if each.info is None))

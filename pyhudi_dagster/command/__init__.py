@@ -1,1 +1,1 @@
-"""The command ``pyhudi-dagster``: a project's definitions, and what is asked and run for them at a terminal."""
+"""The command ``pyhudi-dagster``: questions about a project's definitions, and runs for them, at a terminal."""

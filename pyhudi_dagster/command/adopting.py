@@ -1,4 +1,4 @@
-"""Code for the asset of a Hudi table that exists already, from the table's own properties."""
+"""Write the code for the asset of an existing Hudi table, from the table's properties."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ defs = dg.Definitions(assets=[{name}], resources={{"lake": lake}})
 def code_for(table: hudi.HudiTable) -> str:
     """Return the code.
 
-    The type of partitions is not in the table, so partition columns become dynamic partitions if there is one, else plain columns.
+    The table does not store the kind of Dagster partitions. So a single partition column becomes dynamic partitions, and several become plain
+    columns.
     """
     config = table.config
     warehouse, _, folder = table.location.rstrip("/").rpartition("/")

@@ -1,4 +1,4 @@
-"""The command ``pyhudi-dagster``: what people ask at a terminal about a lake in Dagster. It reads the definitions of a project and starts no JVM.
+"""The command ``pyhudi-dagster``: questions about a lake in Dagster, at a terminal. It reads the definitions of a project and starts no JVM.
 
 Exit codes: 0 success; 1 findings; 2 the command is wrong or failed. Only `services run`, `reconcile` and `adopt-table --write` change anything.
 """
@@ -57,13 +57,13 @@ class _Terminal(click.Group):
 @click.pass_context
 def main(context: click.Context, file: Path | None, module: str | None) -> None:
     """Look after Hudi tables that live in Dagster."""
-    warnings.simplefilter("ignore")  # what Dagster says of its own parameters is nothing for people at this terminal
+    warnings.simplefilter("ignore")  # Dagster's messages about its own parameters do not help users of this command
     context.obj = Project(file, module, Path.cwd())
 
 
 @contextmanager
 def _instance() -> Iterator[dg.DagsterInstance]:
-    """The instance of DAGSTER_HOME, or of the dagster.yaml in this folder."""
+    """Return the instance of DAGSTER_HOME, or of the dagster.yaml in this folder."""
     with dg.DagsterInstance.get() as found:
         yield found
 

@@ -1,4 +1,4 @@
-"""What of an installation, an instance and a lake can go wrong: the findings of ``pyhudi-dagster doctor``."""
+"""Possible problems of an installation, an instance and a lake: the findings of ``pyhudi-dagster doctor``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PACKAGES = ("pyhudi", "dagster", "pyarrow", "pyspark")
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """One thing that was looked at: what it is, what was found, whether that is good, and else what to do."""
+    """One examined point: its name, what was found, whether that is good, and otherwise what to do."""
 
     what: str
     found: str
@@ -29,7 +29,7 @@ class Diagnosis:
 
 
 def of_installation() -> Iterator[Diagnosis]:
-    """Versions, the Python of Spark's workers, and whether signals reach the processes."""
+    """Yield the versions, the Python of Spark's workers, and whether signals reach the processes."""
     versions = []
     for name in _PACKAGES:
         try:

@@ -34,10 +34,10 @@ class Lakes:
 
 
 class Project:
-    """The project that a command is about.
+    """The project of a command.
 
     Args:
-        file, module: where the definitions are; None: as ``[tool.dagster]`` of pyproject.toml says, else ``definitions.py``.
+        file, module: where the definitions are; None: the module in ``[tool.dagster]`` of pyproject.toml, or ``definitions.py``.
         folder: the working folder.
     """
 
@@ -46,7 +46,7 @@ class Project:
 
     @cached_property
     def definitions(self) -> dg.Definitions:
-        """The definitions. Raises `InvalidOptionError` if there are none, and what loading them raises."""
+        """The definitions. Raises `InvalidOptionError` if there are none, and errors of loading them."""
         module = self._loaded()
         named = getattr(module, "defs", None)
         if callable(named) and not isinstance(named, dg.Definitions):
@@ -78,7 +78,7 @@ class Project:
         return next(iter(self.chosen([name])))
 
     def chosen(self, names: Sequence[str]) -> list[HudiAssetInfo]:
-        """Return the tables of these assets, or all. Raises `InvalidOptionError` for an asset that is no Hudi table here."""
+        """Return the tables of these assets, or all. Raises `InvalidOptionError` for an asset that is not a Hudi table here."""
         by_name = {info.key.to_user_string(): info for info in self.tables}
         for name in names:
             if name not in by_name:

@@ -1,9 +1,10 @@
 """`HudiLakeComponent`: a lake of Hudi tables as a Dagster component, so that YAML names tables, services, sensor and checks.
 
-The rows of a table come from a Python function, in a file beside ``defs.yaml``. Everything else is what `hudi_asset`, `hudi_external_asset`,
-`build_hudi_services`, `build_hudi_timeline_sensor` and `build_hudi_checks` take. What cannot work is refused when the definitions load.
+The rows of a table come from a Python function, in a file next to ``defs.yaml``. All other attributes are arguments of `hudi_asset`,
+`hudi_external_asset`, `build_hudi_services`, `build_hudi_timeline_sensor` and `build_hudi_checks`. Attributes that cannot work are refused when the
+definitions load.
 
-Several components may have tables of one lake; one without tables looks after the tables of the others.
+Several components may have tables of one lake. A component without tables serves the tables of the others.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -83,7 +84,7 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
 
     @classmethod
     def load(cls, attributes: Any, context: dg.ComponentLoadContext) -> "HudiLakeComponent":
-        """Return the component of a folder, which its Python functions are below."""
+        """Return the component of a folder, which contains its Python functions."""
         component = super().load(attributes, context)
         component._folder = context.path
         return component
@@ -91,7 +92,7 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Return the definitions.
 
-        Raises `InvalidOptionError` for what cannot work, and names the asset, or the components that do not fit together.
+        Raises `InvalidOptionError` for definitions that cannot work. It names the asset, or the components that contradict each other.
         """
         self._folder = context.path
         return self.definitions(
@@ -99,13 +100,13 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
         )
 
     def definitions(self, others: "Sequence[HudiLakeComponent]") -> dg.Definitions:
-        """Return the definitions beside those of other components."""
+        """Return the definitions, given the other components of the lake."""
         peers = [each for each in others if each.lake == self.lake]
         for peer in peers:
             _refuse_unequal(self, peer)
         lake = self._resource(peers)
         own = self.tables_made()
-        # Without tables of its own, a component looks after those of the others.
+        # Without tables of its own, a component serves those of the others.
         cared = own or [(table, assets) for peer in peers for table, assets in peer.tables_made()]
         assets = [asset for _, made in own for asset in made]
         parts = [dg.Definitions(assets=assets, resources={self.lake: lake}), *self._upkeep(lake, cared)]
@@ -122,7 +123,7 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
         return checked_tables(made, known)
 
     def assets(self) -> list[Any]:
-        """Return the assets of its tables. Raises `InvalidOptionError` for what cannot work."""
+        """Return the assets of its tables. Raises `InvalidOptionError` for definitions that cannot work."""
         return [asset for _, assets in self.tables_made() for asset in assets]
 
     def asset_keys(self, *, steps: bool = False) -> list[dg.AssetKey]:
@@ -132,9 +133,9 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
         return [*alone, *(key for asset in found if isinstance(asset, dg.AssetsDefinition) for key in asset.keys)]
 
     def tables_made(self) -> list[tuple[LakeShared, list[Any]]]:
-        """Return its tables with their defaults, each with its assets; made once, as each component asks all others.
+        """Return its tables with their defaults, each with its assets. They are made once, because each component asks all others.
 
-        Raises `InvalidOptionError` for what cannot work.
+        Raises `InvalidOptionError` for definitions that cannot work.
         """
         if self._made is None:
             self._made = self._tables_made()
@@ -191,12 +192,12 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
         return {table.key for table in self.tables} | {table.key for table in self.external}
 
     def policies(self) -> "list[LakeServices]":
-        """Say how its services run."""
+        """Return how its services run."""
         return self.services if isinstance(self.services, list) else [self.services] if self.services else []
 
 
 def _refuse_unequal(one: HudiLakeComponent, other: HudiLakeComponent) -> None:
-    """Raise `InvalidOptionError` if two components define one lake differently. A component without a warehouse defines none."""
+    """Raise `InvalidOptionError` if two components define one lake differently. A component without a warehouse defines no lake."""
     if one.warehouse and other.warehouse:
         for field in ("warehouse", "storage_options", "options"):
             if getattr(one, field) != getattr(other, field):
@@ -207,7 +208,7 @@ def _refuse_unequal(one: HudiLakeComponent, other: HudiLakeComponent) -> None:
 
 
 def _refuse_twins(one: HudiLakeComponent, other: HudiLakeComponent) -> None:
-    """Raise `InvalidOptionError` for what two components of a lake both make under one name, or for one table."""
+    """Raise `InvalidOptionError` if two components of a lake make definitions with one name, or for one table."""
     both = sorted(one.table_keys() & other.table_keys())
     components = f"The components {one._folder.name} and {other._folder.name}"
     if both:
@@ -221,7 +222,7 @@ def _refuse_twins(one: HudiLakeComponent, other: HudiLakeComponent) -> None:
 
 
 def _names(component: HudiLakeComponent, field: str) -> set[str | None]:
-    """Return the names of what a component makes; None is the name that follows the lake."""
+    """Return the names of a component's definitions; None is the name derived from the lake."""
     if field == "services":
         return {policy.name for policy in component.policies()}
     if field == "checks":

@@ -1,7 +1,7 @@
 """`HudiLakeTablesComponent`: all tables of a lake as external assets, without a line for each of them.
 
-The list of the tables is state: ``dg utils refresh-defs-state`` makes it, and so does each start of ``dg dev``. Loading the code location reads the
-list, and never the lake. Tables that a `HudiLakeComponent` of the same lake has are left to it.
+The list of the tables is state: ``dg utils refresh-defs-state`` and each start of ``dg dev`` refresh it. Loading the code location reads the list,
+and never the lake. Tables of a `HudiLakeComponent` of the same lake are omitted.
 """
 
 import json
@@ -75,7 +75,7 @@ class HudiLakeTablesComponent(dg.StateBackedComponent, dg.Resolvable, dg.Model):
         return DefsStateConfig.from_args(self.defs_state, default_key=f"{type(self).__name__}[{self.warehouse}]")
 
     def write_state_to_path(self, state_path: Path) -> None:
-        """List the lake, and write what the definitions need of each table. A table that cannot be opened is in the list with its error."""
+        """List the lake, and write the data of each table for the definitions. A table that cannot be opened is in the list with its error."""
         lake = HudiLakeResource(
             warehouse=self.warehouse, storage_options=self.storage_options, options=self.options
         ).tables_by_name
@@ -83,7 +83,10 @@ class HudiLakeTablesComponent(dg.StateBackedComponent, dg.Resolvable, dg.Model):
         state_path.write_text(json.dumps({"version": _VERSION, "tables": tables}, indent=1), encoding="utf-8")
 
     def build_defs_from_state(self, context: dg.ComponentLoadContext, state_path: Path | None) -> dg.Definitions:
-        """Return the definitions of the tables in the list. Raises `InvalidOptionError` for what cannot work, and for a list of another release."""
+        """Return the definitions of the tables in the list.
+
+        Raises `InvalidOptionError` for definitions that cannot work, and for a list of another release.
+        """
         listed = [] if state_path is None else _listed(state_path)
         others = context.component_tree.get_all_components(HudiLakeComponent)
         had = {key for each in others if each.lake == self.lake for key in each.table_keys()}

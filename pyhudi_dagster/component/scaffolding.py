@@ -1,4 +1,4 @@
-"""What ``dg scaffold defs pyhudi_dagster.HudiLakeComponent`` writes."""
+"""The scaffolder of ``dg scaffold defs pyhudi_dagster.HudiLakeComponent``."""
 
 import re
 from typing import Any
@@ -37,7 +37,7 @@ class LakeScaffolder(dg.Scaffolder[LakeParams]):
         return LakeParams
 
     def scaffold(self, request: dg.ScaffoldRequest[LakeParams]) -> None:
-        """Write ``defs.yaml``, and ``tables.py`` with a function for the table, unless there is one."""
+        """Write ``defs.yaml``, and ``tables.py`` with a function for the table if there is none."""
         params = request.params
         warehouse, table = _of_existing(params.from_table) if params.from_table else _as_asked(params)
         name = re.sub(r"\W", "_", table["key"].rpartition("/")[2])

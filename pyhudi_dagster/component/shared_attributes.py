@@ -1,4 +1,4 @@
-"""What tables of a lake may share in YAML: said once in ``defaults:``, and by a table for itself."""
+"""Attributes that tables of a lake may share in YAML: given once in ``defaults:``, or for a single table."""
 
 from datetime import timedelta
 from typing import Annotated, Any
@@ -49,7 +49,7 @@ class LakeFreshness(dg.Model, dg.Resolvable):
     warn_hours: float | None = None
 
     def made(self) -> dg.FreshnessPolicy:
-        """Return the policy. Raises `InvalidOptionError` for hours that cannot be."""
+        """Return the policy. Raises `InvalidOptionError` for impossible hours."""
         if not 0 < (self.warn_hours or self.fail_hours / 2) < self.fail_hours:
             raise definition_error(
                 f"freshness has fail_hours={self.fail_hours:g} and warn_hours={self.warn_hours}",
@@ -95,7 +95,7 @@ class LakeDefaults(LakeShared):
     pool: str | None = Field(default=None, description="The pool of the steps that write; default: one for each table.")
 
     def refuse_unused(self, component: str, tables: "list[tuple[LakeShared, str]]") -> None:
-        """Raise `InvalidOptionError` for a default that no table takes. ``tables``: each with its table type."""
+        """Raise `InvalidOptionError` for a default that no table uses. ``tables``: each with its table type."""
         for field in sorted(self.model_fields_set):
             if getattr(self, field) is None:
                 continue
@@ -117,7 +117,7 @@ class LakeDefaults(LakeShared):
 
 
 def with_defaults(table: Any, defaults: LakeDefaults, table_type: str) -> Any:
-    """Return the attributes of a table, with the defaults of what it does not say. Services of logs are for merge-on-read tables."""
+    """Return the attributes of a table, with the defaults for missing ones. Services of logs are for merge-on-read tables."""
     taken = {
         field: value
         for field in LakeDefaults.model_fields

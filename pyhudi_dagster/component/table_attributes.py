@@ -1,4 +1,4 @@
-"""What YAML says of the tables of a lake: their settings, partitions, services and rules, and where their rows come from."""
+"""The attributes of a lake's tables in YAML: their settings, partitions, services and rules, and the source of their rows."""
 
 import importlib.util
 import sys
@@ -26,7 +26,7 @@ from pyhudi_dagster.partitions.asset_partitions import HudiPartitions
 from pyhudi_dagster.services.read_optimized import hudi_read_optimized_asset
 
 Translation = Callable[[dg.AssetSpec, Any], dg.AssetSpec]
-"""What ``translation:`` makes of the spec of a table's asset."""
+"""The templates of ``translation:`` for the spec of a table's asset."""
 LakeTranslation = (
     Annotated[Translation, TranslationFnResolver[Any](template_vars_for_translation_fn=lambda table: {"table": table})]
     | None
@@ -46,7 +46,7 @@ class LakePartitions(dg.Model, dg.Resolvable):
     name: str = Field(default="", description="The name of the definition of dynamic partitions.")
 
     def made(self) -> HudiPartitions:
-        """Return the partitions. Raises `InvalidOptionError` if what this kind needs is missing."""
+        """Return the partitions. Raises `InvalidOptionError` if a required attribute of this kind is missing."""
         needs = {"static": "values", "dynamic": "name"}.get(self.type, "start")
         if not getattr(self, needs):
             raise definition_error(
@@ -101,7 +101,7 @@ class LakeTable(LakeDefaults):
     description: str | None = None
 
     def made(self, folder: Path, lake: str, translate: Translation | None = None) -> list[dg.AssetsDefinition]:
-        """Return the asset, and that of its read-optimized view. Raises `InvalidOptionError` for what cannot work."""
+        """Return the asset, and that of its read-optimized view. Raises `InvalidOptionError` for attributes that cannot work."""
         with _naming(self.key):
             return self._made(folder, lake, translate)
 
@@ -151,7 +151,7 @@ class LakeExternal(LakeShared):
     def made(
         self, lake: str, translate: Translation | None = None, columns: dg.TableSchema | None = None
     ) -> dg.AssetSpec:
-        """Return the external asset. Raises `InvalidOptionError` for what cannot work."""
+        """Return the external asset. Raises `InvalidOptionError` for attributes that cannot work."""
         with _naming(self.key):
             spec = dg.AssetSpec(
                 self.key.split("/"),
@@ -182,19 +182,19 @@ class LakeExternal(LakeShared):
 
 
 class _YamlTranslator(HudiTranslator):
-    """Applies ``translation:`` to the asset of a table; the table stays where its key says."""
+    """Applies ``translation:`` to the asset of a table. The table's location still follows from its key."""
 
     def __init__(self, translate: Translation, table: LakeTable) -> None:
         self.translate, self.table = translate, table
 
     def get_asset_spec(self, definition: HudiTableDefinition) -> dg.AssetSpec:
-        """Return the asset's spec with what the YAML says."""
+        """Return the asset's spec with the values from the YAML."""
         return self.translate(super().get_asset_spec(definition), self.table)
 
 
 @contextmanager
 def _naming(key: str) -> Iterator[None]:
-    """Name the table in errors about a part of it that does not know its table."""
+    """Add the table's name to errors about a part that does not know its table."""
     try:
         yield
     except InvalidOptionError as error:
@@ -204,7 +204,7 @@ def _naming(key: str) -> Iterator[None]:
 
 
 def function_of(named: str, folder: Path) -> Callable[..., Any]:
-    """Return the function that ``file.py:function`` names, in a file below the folder. Raises `InvalidOptionError` if it is not there."""
+    """Return the function that ``file.py:function`` names, in a file below the folder. Raises `InvalidOptionError` if it does not exist."""
     file, _, name = named.partition(":")
     path = (folder / file).resolve()
     if not name or path.suffix != ".py" or not path.is_file() or not path.is_relative_to(folder.resolve()):
@@ -219,7 +219,7 @@ def function_of(named: str, folder: Path) -> Callable[..., Any]:
 
 @lru_cache
 def _module(path: Path, changed_ns: int) -> ModuleType:
-    """Return the file as a module; executed once for all its tables, and again if it has changed."""
+    """Return the file as a module. It is executed once for all its tables, and again if it has changed."""
     name = f"{path.stem}_{zlib.crc32(f'{path} {changed_ns}'.encode()):x}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None, "it is a file of Python code"

@@ -1,4 +1,4 @@
-"""The variables of the environment in a component's YAML: one that is not set is an error with its name, where Dagster's own scope gives None.
+"""Environment variables in a component's YAML. An unset variable is an error with its name; in Dagster's own scope it would be None.
 
 With None, ``"{{ env.LAKE }}/tables"`` would be the folder ``None/tables``.
 """
@@ -31,6 +31,6 @@ class TemplateEnv:
         return value
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith(("jinja", "__")):  # jinja asks every object for attributes of its own
+        if name.startswith(("jinja", "__")):  # jinja requests its own attributes from every object
             raise AttributeError(name)
         return self(name)

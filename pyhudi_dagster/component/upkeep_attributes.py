@@ -1,4 +1,4 @@
-"""What YAML says of the upkeep of a lake: services, the timeline sensor and checks."""
+"""The attributes of a lake's upkeep in YAML: services, the timeline sensor and checks."""
 
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal
@@ -34,7 +34,7 @@ class LakeServices(dg.Model, dg.Resolvable):
     running: bool = True
 
     def made(self, lake: HudiLakeResource, assets: Sequence[Any], named: set[str]) -> dg.Definitions:
-        """Return the services of its tables, or of those that nobody names. Raises `InvalidOptionError` for what cannot work."""
+        """Return the services of its tables, or of the tables that no policy names. Raises `InvalidOptionError` for attributes that cannot work."""
         given = self.model_dump()
         name, tables = given.pop("name"), given.pop("tables")
         spark, alone = given.pop("spark"), given.pop("run_for_each_table")
@@ -90,11 +90,11 @@ def _check(context: dg.ResolutionContext, given: Any) -> LakeCheck:
 
 
 LakeChecks = list[Annotated[LakeCheck, dg.Resolver(_check, model_field_type=str | LakeCheck.model())]]
-"""Checks by their names, or with more than a name."""
+"""Checks by name, or with other attributes."""
 
 
 def checks_made(groups: Sequence[tuple[Sequence[LakeCheck], Sequence[Any]]], lake: str) -> Iterator[dg.Definitions]:
-    """Yield the checks of groups of assets, with a schedule for each cron. The second one has a number in its name unless it has one of its own."""
+    """Yield the checks of groups of assets, with a schedule for each cron. A second schedule has a number in its name, unless it is named."""
     usual, number = name_of("checks", lake, None, "checks"), 0
     for checks, assets in groups:
         by_time: dict[tuple[str, str, str | None], list[HudiCheck]] = {}

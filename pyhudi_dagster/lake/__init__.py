@@ -1,1 +1,1 @@
-"""The lake as a resource, and what an asset says of its table."""
+"""The lake as a resource, and the settings of an asset for its table."""

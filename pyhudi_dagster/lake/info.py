@@ -37,9 +37,9 @@ class HudiAssetInfo:
         lake: the key of the lake resource.
         services: the table services that Dagster runs; their options are in ``settings``.
         pre_commit: validators of each commit.
-        reads: the assets whose changes it reads and that were given by their keys; `checked_definitions` looks for them.
-        translated: whether a translator was given, for the assets that can have one.
-        column_lineage: from which columns of which assets its columns come, as its definition states.
+        reads: upstream assets (of `Changes`) that were given by their keys; `checked_definitions` looks for them.
+        translated: whether a translator was given, for assets that can have one.
+        column_lineage: the source columns of its columns, as its definition states them.
     """
 
     key: dg.AssetKey
@@ -82,7 +82,7 @@ class HudiAssetInfo:
 
     @property
     def has_step(self) -> bool:
-        """Whether a decorator made the asset: its step reports that the timeline can be read."""
+        """Whether a decorator made the asset. Then its step reports whether the timeline can be read."""
         return self.translated is not None
 
     def metadata(self) -> dict[str, Any]:
@@ -126,7 +126,7 @@ class OptionsEntry(dict[str, Any]):
 
 
 def step_name(key: dg.AssetKey) -> str:
-    """Return the name of a step for an asset: its key, with letters, digits and underscores only, as Dagster asks for."""
+    """Return the name of a step for an asset: its key, with only letters, digits and underscores, as Dagster requires."""
     return re.sub(r"[^A-Za-z0-9_]", "_", key.to_python_identifier())
 
 
@@ -204,8 +204,8 @@ def hudi_metadata(
 ) -> dict[str, Any]:
     """Return the metadata of a plain ``@dg.asset`` whose output `HudiIOManager` writes. It describes the organisation of the table.
 
-    ``fmt`` is how the partition columns write the times of the asset's partitions; for the default see `HudiPartitions.of`.
-    Dagster's UI shows the keys of ``options``, but not their values, which may be secrets.
+    ``fmt`` is the format of the partition columns for the times of the asset's partitions; for the default see `HudiPartitions.of`. Dagster's UI
+    shows the keys of ``options``, but not their values, which may be secrets.
 
     Example:
         @dg.asset(metadata=hudi_metadata(record_key="id", partition_by="day"), partitions_def=DAYS, io_manager_key="hudi")

@@ -1,4 +1,4 @@
-"""The names of jobs, sensors and schedules of a lake, and the tags by which their runs are found."""
+"""The names of jobs, sensors and schedules of a lake, and the tags of their runs."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ TABLE_TAG = "hudi/table"
 SERVICES_TAG = "hudi/services"
 RECONCILE_TAG = "hudi/reconcile"
 SERVED, WATCHED = "hudi/served_assets", "hudi/watched_assets"
-"""The metadata entries of a sensor of services, and of a timeline sensor, with their assets."""
+"""The metadata entries with the assets of a services sensor, and of a timeline sensor."""
 
 
 def name_of(what: str, lake: str, name: str | None, builder: str) -> str:
-    """``hudi__services``, for another lake than ``lake`` ``hudi__archive__services``, or the name that the caller gives.
+    """Return the caller's name, or ``hudi__services``; for a lake other than ``lake``, such as ``archive``, it is ``hudi__archive__services``.
 
     Raises `InvalidOptionError` for a name that Dagster refuses.
     """

@@ -1,7 +1,7 @@
-"""Pre-commit validators of an asset, each as an asset check: it is asked before anything is visible, and its answer is kept.
+"""Pre-commit validators of an asset, each as an asset check: it runs before anything is visible, and its result is stored.
 
 A refused commit leaves a failed check, no materialization and no row (write, audit, publish in one step). A run that writes nothing passes the
-checks, because nothing was published that they could refuse; the description says so.
+checks, because it published nothing to refuse; the description says so.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Validator = Callable[[Any], object]
 def checked_validators(asset: str, given: Sequence[Validator], schema: Any) -> tuple[Validator, ...]:
     """Return the validators of an asset.
 
-    Raises `InvalidOptionError` for what cannot be called, for equal names, and for columns that are not there.
+    Raises `InvalidOptionError` for values that cannot be called, for equal names, and for missing columns.
     """
     names: list[str] = []
     for validator in given:
@@ -48,7 +48,7 @@ def checked_validators(asset: str, given: Sequence[Validator], schema: Any) -> t
 
 
 def _refuse_unfit(validator: Validator, schema: Any) -> None:
-    """Ask a ready-made validator whether it fits the schema; without a schema, whether its SQL can be read."""
+    """Check that a ready-made validator matches the schema, or, without a schema, that its SQL can be parsed."""
     if isinstance(schema, pa.Schema):
         if (fits := getattr(validator, "refuse_unfit", None)) is not None:
             fits(schema)
@@ -57,7 +57,7 @@ def _refuse_unfit(validator: Validator, schema: Any) -> None:
 
 
 def check_name(validator: Validator) -> str:
-    """Return the name of a validator as that of an asset check: ``not_null('id')`` is ``not_null_id``."""
+    """Return the name of a validator as an asset check: ``not_null('id')`` is ``not_null_id``."""
     return re.sub(r"\W+", "_", _name(validator)).strip("_")[:100]
 
 
@@ -99,5 +99,5 @@ def answers(
 
 
 def _name(validator: Validator) -> str:
-    """As the core names it in a `PreCommitError`."""
+    """Return the name that the core uses in a `PreCommitError`."""
     return str(getattr(validator, "name", "") or getattr(validator, "__name__", "") or type(validator).__name__)

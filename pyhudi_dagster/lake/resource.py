@@ -33,9 +33,9 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     Dagster's UI shows the configuration of resources as it is written, so write a secret as dg.EnvVar: then it shows the variable's name.
     Tables are opened without a JVM. A Spark session starts when an asset first uses it, and ends with the run.
 
-    The translator is the default of assets whose module has this lake under its resource key, above them. The key of an asset is fixed where its
-    function is defined, so an asset that comes before its lake, or sees it under another name, needs a translator of its own; the builders and
-    checked_definitions refuse one that has none.
+    The translator is the default of assets whose module has this lake under its resource key, above them. The key of an asset is fixed when its
+    function is defined. So an asset that is defined before its lake, or sees the lake under another name, needs its own translator; the builders and
+    checked_definitions refuse such an asset without one.
     """
 
     warehouse: str = Field(description="Location of the tables: a folder or an s3:// address.")
@@ -59,7 +59,7 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     @property
     def translator(self) -> Any:
-        """The default `HudiTranslator` of the lake's assets, or None. Only where the lake is defined: a run has no need of it."""
+        """The default `HudiTranslator` of the lake's assets, or None. It exists only where the lake is defined, because a run does not need it."""
         return self._translator
 
     @classmethod
@@ -70,7 +70,7 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
             raise definition_error(f"HudiLakeResource cannot take {name}=", fix)
 
     def _refuse_unfit(self) -> None:
-        """Raise `ConfigError` for a warehouse or options with which no run could open a table. Values of the environment are not known yet."""
+        """Raise `ConfigError` for a warehouse or options with which no run could open a table. Values of the environment are unknown here."""
         if not isinstance(self.warehouse, dg.EnvVar) and not self.warehouse:
             raise definition_error(
                 "HudiLakeResource has an empty warehouse", "Pass a folder, or an address such as 's3://bucket/lake'."
@@ -78,8 +78,9 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         self._refuse_options("HudiLakeResource", TableSettings())
 
     def refuse_unfit(self, info: HudiAssetInfo) -> None:
-        """Raise `InvalidOptionError` if the options of an asset do not fit this lake, for example its lock, or if the lake's translator did not
-        name it; names the asset."""
+        """Raise `InvalidOptionError`, which names the asset, if its options, such as its lock, contradict this lake, or if the lake's translator did
+        not name it.
+        """
         asset = info.key.to_user_string()
         if self._translator is not None and info.translated is False:
             raise definition_error(
@@ -101,7 +102,7 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
             raise definition_error(f"{whose} cannot work: {error.message}", error.hint or "") from error
 
     def _given_storage(self) -> dict[str, str]:
-        """Return the storage options, as far as they are known: the name of a variable stands for its value."""
+        """Return the known storage options; for an unset variable, its name is the value."""
         known = {}
         for name, value in self.storage_options.items():
             if not isinstance(value, dg.EnvVar):

@@ -1,7 +1,7 @@
-"""The table services of an asset: which ones Dagster runs, and when. Values, and the options of Hudi that they stand for.
+"""The table services of an asset: which services Dagster runs, and when. Values, and the equivalent options of Hudi.
 
-``Services(compaction=Every(commits=5))`` sets the trigger of the service, and switches the service off after commits, because Dagster runs it now.
-A service that is not named here runs as its options say; Dagster then executes only its plans that nobody else executes.
+``Services(compaction=Every(commits=5))`` sets the trigger of the service, and switches the service off after commits, because Dagster runs it now. A
+service that is not named here runs as its options say; Dagster then executes only plans that no process executes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pyhudi_core.orchestration.settings import TableSettings, names
 
 Options = dict[str, str]
 ALWAYS = frozenset({"failed_writes"})
-"""Services that Dagster runs although no asset names them: what they repair delays writers and other services."""
+"""Services that Dagster runs although no asset names them, because the problems that they repair delay writers and other services."""
 _ARCHIVED_AT_ONCE = 10
 _INDEXES = {
     "record": "hoodie.metadata.record.index.enable",
@@ -30,7 +30,7 @@ _INDEXES = {
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """Run the service as soon as something has grown enough.
+    """Run the service after this number of commits or minutes.
 
     Attributes:
         commits: commits since the last run of the service; delta commits for a compaction.
@@ -45,9 +45,9 @@ class Every:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Remove what is older: one of ``commits``, ``hours`` and file ``versions`` says what stays.
+    """Remove older states: one of ``commits``, ``hours`` and file ``versions`` says what stays.
 
-    ``every``: commits between two runs. Every run of Dagster costs seconds, so it is more than one.
+    ``every``: number of commits between two runs. It is more than one, because every run of Dagster takes seconds.
     """
 
     commits: int | None = None
@@ -111,8 +111,8 @@ class Services:
 
     Args:
         compaction, clustering, cleaning, archival: when each of them runs.
-        index: indexes of the metadata table: ``record``, ``bloom``, ``column_stats``, ``partition_stats``. A new table is created with them; for a
-                table that is there, the service ``indexing`` builds them beside its writers.
+        index: indexes of the metadata table: ``record``, ``bloom``, ``column_stats``, ``partition_stats``. A new table is created with them; for an
+            existing table, the service ``indexing`` builds them while writers write.
         others: any other service of ``table.services`` by its name, with ``Every()`` or ``OnCron``.
     """
 
@@ -154,7 +154,7 @@ class Services:
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    """Checks what is said about the services of one asset."""
+    """Checks the service settings of one asset."""
 
     asset: str
     settings: TableSettings

@@ -1,9 +1,9 @@
 """A Spark session whose start can be cancelled.
 
-Loading this module imports no pyspark. Starting Spark takes seconds, on a cluster minutes, and PySpark cannot cancel a start: its thread waits
-for a file or a socket. Therefore an interrupt ends the starting JVM, and the waiting thread gets an error. PySpark keeps its reference to the
-dead JVM, so every later session of the process would fail. Therefore this module removes references to a dead JVM, before and after a start.
-PySpark has no public function for this; ``tests/dagster/test_spark_start.py`` tests the private names that are used here.
+Loading this module imports no pyspark. Starting Spark takes seconds, on a cluster minutes, and PySpark cannot cancel a start: its thread waits for a
+file or a socket. Therefore an interrupt ends the starting JVM, and the waiting thread gets an error. PySpark keeps its reference to the dead JVM, so
+every later session of the process would fail. Therefore this module removes such references before and after a start. PySpark has no public function
+for this; ``tests/dagster/test_spark_start.py`` tests the private names that are used here.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def forget_dead_jvm(patience: float = 0.0) -> None:
 
 
 class _Launch:
-    """The JVM of the session that is starting, from now on."""
+    """The JVM of a session that is starting, from its construction on."""
 
     def __init__(self) -> None:
         from pyspark import SparkContext  # noqa: PLC0415

@@ -1,1 +1,1 @@
-"""What Dagster sees of tables, whoever writes them: the timeline sensor, checks on a schedule, and reconciliation."""
+"""Dagster's view of tables, whoever writes them: the timeline sensor, checks on a schedule, and reconciliation."""

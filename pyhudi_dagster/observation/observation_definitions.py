@@ -1,4 +1,4 @@
-"""`build_hudi_timeline_sensor` and `build_hudi_checks`: what Dagster sees of tables, whoever writes them."""
+"""`build_hudi_timeline_sensor` and `build_hudi_checks`: Dagster's view of tables, whoever writes them."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ def build_hudi_timeline_sensor(
     max_events_per_tick: int = 200,
     running: bool = True,
 ) -> dg.Definitions:
-    """Return a sensor that reports what happens on the timelines of the assets, as definitions to merge with the others.
+    """Return definitions with a sensor that reports the instants on the timelines of the assets. Merge them with the other definitions.
 
-    - A commit of another writer is a materialization, one for each partition that it changed. A run reports its own commits; if it died before
-      its event, the sensor does.
-    - A table service, a rollback and a commit without rows are observations, which start nothing downstream.
-    - A table that cannot be read fails its check ``timeline_readable``, and the others go on.
+    - A commit of another writer is reported as a materialization for each changed partition. A run reports its own commits; if it died before its
+      event, the sensor does.
+    - A table service, a rollback and a commit without rows are reported as observations, which start nothing downstream.
+    - A table that cannot be read fails its check ``timeline_readable``; the other tables are reported.
 
-    No commit is skipped, whatever the order in which commits complete, and also if it was archived before the sensor saw it. The sensor starts no JVM
-    and requests no runs: downstream assets run by `HudiAutomation.on_commit`.
+    No commit is skipped, whatever the order of completions, even if it was archived before the sensor saw it. The sensor starts no JVM and requests
+    no runs: downstream assets run by `HudiAutomation.on_commit`.
 
     Args:
         lake: the lake resource of the assets; the definitions contain it under the assets' resource key.
         assets: assets of Hudi tables, including `hudi_external_asset`.
-        name: of the sensor; default: ``hudi__timeline``, for a lake with another resource key than ``lake`` ``hudi__<lake>__timeline``.
+        name: the sensor's name. The default is ``hudi__timeline``, or ``hudi__<lake>__timeline`` if the resource key is not ``lake``.
         minimum_interval_seconds: time between two ticks.
         max_events_per_tick: number of events after which a tick ends; the next one continues. The events of one commit stay together.
         running: whether the sensor runs without being started in the UI.
@@ -98,7 +98,7 @@ def build_hudi_checks(
     name: str | None = None,
     clock: Callable[[], datetime] = utc_now,
 ) -> dg.Definitions:
-    """Health checks of the assets' tables, as definitions to merge with the others. They start no JVM.
+    """Return definitions with health checks of the assets' tables. Merge them with the other definitions. The checks start no JVM.
 
     The job of the schedule runs them in one process.
 
@@ -115,10 +115,10 @@ def build_hudi_checks(
         assets: assets of Hudi tables, including `hudi_external_asset`.
         checks: names, or `HudiCheck` with another limit or severity.
         cron: a schedule that runs the checks; without it they run with the materializations of the asset, and by hand.
-        timezone: of the schedule.
-        name: of the schedule and its job; default: ``hudi__checks``, for a lake with another resource key than ``lake`` ``hudi__<lake>__checks``.
-            For checks at two intervals, call it twice, and name one of them.
-        clock: the time now, for tests.
+        timezone: the schedule's time zone.
+        name: the name of the schedule and its job. The default is ``hudi__checks``, or ``hudi__<lake>__checks`` if the resource key is not ``lake``.
+            For checks at two intervals, call this function twice, and name one of them.
+        clock: returns the current time; for tests.
 
     Raises `InvalidOptionError` for an unknown check, and as `build_hudi_services`.
     """
@@ -155,12 +155,12 @@ def build_hudi_checks(
 
 
 def _of_own_step(info: HudiAssetInfo, wanted: Sequence[HudiCheck]) -> list[HudiCheck]:
-    """Return the checks that need a step of their own: an asset of a decorator reports itself that its timeline can be read."""
+    """Return the checks that need their own step. The step of a decorated asset itself reports whether its timeline can be read."""
     return [check for check in wanted if check.name != READABLE or not info.has_step]
 
 
 def _refuse_unfit_checks(wanted: Sequence[HudiCheck]) -> None:
-    """Raise `InvalidOptionError` for no check at all, an unknown or repeated one, and a limit that is no number from 0 on."""
+    """Raise `InvalidOptionError` for no check at all, for an unknown or repeated check, and for a limit that is not a number from 0 on."""
     if not wanted:
         raise definition_error("build_hudi_checks has no check", f"Use some of {', '.join(KINDS)}.")
     names = [check.name for check in wanted]

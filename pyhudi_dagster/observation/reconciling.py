@@ -1,10 +1,9 @@
-"""Reconcile Dagster's events with the timelines: report what has no event, and name events without a commit.
+"""Reconcile Dagster's events with the timelines: report instants without an event, and name events without a commit.
 
 A commit is decided on the table's timeline, and its events are stored afterwards. Events are missing if Dagster's database was lost, if a run died
-before its event, or if nobody watched the table. Events have no commit if the commit was undone, or the table was made anew.
+before its event, or if no sensor watched the table. Events have no commit if the commit was undone, or if the table was created again.
 
-Events are stored in the order in which the commits completed. An older commit that is reported late becomes the newest event of its asset, as any
-commit that is reported late.
+Events are stored in the order in which the commits completed. An older commit that is reported late becomes the newest event of its asset.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -32,14 +31,14 @@ from pyhudi_dagster.timeline.reported_commits import Reported, materialized_sinc
 
 _BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
 _SKEW = timedelta(hours=1)
-"""How far the clock of Dagster may be behind that of a writer."""
+"""How far Dagster's clock may be behind a writer's clock."""
 Event = dg.AssetMaterialization | dg.AssetObservation
 Log = Callable[[Event], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Reconciled:
-    """What was found for one table.
+    """The result for one table.
 
     Attributes:
         asset: the key of its asset.
@@ -80,7 +79,7 @@ def reconcile(
         instance: where the events are.
         lake: the lake resource of the assets.
         assets: assets of Hudi tables, read-optimized views included.
-        since: only what completed after this moment, which needs a time zone; None for everything. Each commit is read, so a long history takes long.
+        since: only instants that completed after this moment (with a time zone); None for all. Each commit is read, so a long history takes long.
         dry_run: store nothing.
         log: stores an event; default: as an event without a run.
 
@@ -133,7 +132,7 @@ class _Reconciliation:
             for event in self._events(table, past, info, reported, of_view):
                 self.log(event)
                 stored += 1
-        # Only commits are looked for in the archived timeline, so an older event of a clean or a rollback is left alone.
+        # Only commits are searched in the archived timeline, so an older event of a clean or a rollback is ignored.
         oldest = min(map(completion_of, table.timeline.completed), default="")
         of_rows = {time for key in (info.key, view) if key is not None for time in self._materialized(key)}
         events = {time for time, _ in reported | of_view if self._is_in_time(table, time)}
@@ -142,15 +141,15 @@ class _Reconciliation:
         return Reconciled(info.key, info.table, times, stored, tuple(sorted(without)))
 
     def _reported(self, key: dg.AssetKey) -> frozenset[Reported]:
-        """Return what the events say that were stored since; their commits completed before."""
+        """Return the commits and partitions of all events that were stored since the moment; their commits completed before."""
         return reported_since(self.instance, key, self.since - _SKEW)
 
     def _materialized(self, key: dg.AssetKey) -> Iterator[str]:
-        """Return the completion times that materializations say."""
+        """Yield the completion times in materializations."""
         return (time for time, _ in materialized_since(self.instance, key, self.since - _SKEW))
 
     def _completed(self, table: hudi.HudiTable) -> Iterator[past_commits.PastCommit]:
-        """Yield the completed instants since, archived commits included, in no order."""
+        """Yield the instants that completed since the moment, archived commits included, in no order."""
         after = time_of(table, self.since)
         for instant, commit in table.commits_with("", after):
             yield past_commits.PastCommit(instant, commit)
@@ -165,7 +164,7 @@ class _Reconciliation:
         return moment is not None and moment > self.since
 
     def _is_missing(self, past: past_commits.PastCommit, info: HudiAssetInfo, reported: frozenset[Reported]) -> bool:
-        """Say whether an event of the instant is missing, and no run is going to store it."""
+        """Say whether an event of the instant is missing, and no run will store it."""
         return not events.is_reported(past, info, reported) and not is_left_to_its_run(self.instance, past.extras)
 
     def _view_misses(
@@ -195,7 +194,7 @@ class _Reconciliation:
 
 
 class ReconcileConfig(dg.Config):
-    """What is reconciled: everything, or what completed after an ISO time with its zone. A dry run stores nothing."""
+    """The scope: everything, or instants that completed after an ISO time with its zone. A dry run stores nothing."""
 
     since: str = ""
     dry_run: bool = False
@@ -203,15 +202,15 @@ class ReconcileConfig(dg.Config):
 
 @refuses_wrong_types
 def build_hudi_reconcile(lake: HudiLakeResource, assets: HudiAssets, *, name: str | None = None) -> dg.Definitions:
-    """Return a job that runs `reconcile` for the assets, as definitions to merge with the others.
+    """Return definitions with a job that runs `reconcile` for the assets. Merge them with the other definitions.
 
-    Run it after Dagster's database was lost. Its output shows each table with what was missing and what has no commit; a table that could not be read
-    fails the run, after the others were reconciled.
+    Run it after Dagster's database was lost. Its output shows, for each table, the missing events and the events without a commit. A table that could
+    not be read fails the run, after the others were reconciled.
 
     Args:
         lake: the lake resource of the assets.
         assets: assets of Hudi tables, read-optimized views included.
-        name: of the job; default: ``hudi__reconcile``, for a lake with another resource key than ``lake`` ``hudi__<lake>__reconcile``.
+        name: the job's name. The default is ``hudi__reconcile``, or ``hudi__<lake>__reconcile`` if the resource key is not ``lake``.
 
     Raises `InvalidOptionError` as `build_hudi_services`.
     """

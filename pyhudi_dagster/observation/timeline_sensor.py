@@ -1,7 +1,7 @@
 """The timeline sensor: commits of other writers become materializations, and table services become observations.
 
 The sensor reads timelines; it starts no JVM and requests no runs. Downstream assets run by their automation conditions. Dagster stores the events of
-a tick before its cursor, so a tick may be repeated: an instant that has an event already is not reported again.
+a tick before its cursor, so a tick may be repeated. An instant that already has an event is not reported again.
 """
 
 import time
@@ -34,7 +34,7 @@ Event = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
 
 @dataclass(frozen=True, slots=True)
 class SeenTable:
-    """A table as a look has found it: ``look`` is what was seen, as text; of a table that has not changed there is no more."""
+    """A table at a look; ``look`` is the look as text. If the table has not changed, the other fields are empty."""
 
     look: str
     table: hudi.HudiTable | None = None
@@ -46,12 +46,12 @@ class TimelineTick:
     """One tick of the sensor.
 
     Attributes:
-        context: of the sensor. Its instance and its log are opened on first use: a tick in which nothing has changed needs none.
+        context: the sensor's context. Its instance and its log are opened on first use, because a tick without changes does not need them.
         most: number of events after which the tick ends.
         views: assets of read-optimized views, by table; compactions are their materializations.
-        events, notes: what it reports, and what it says of tables that gave no event.
-        keys: keys of dynamic partitions that the events have, by the name of their definition.
-        reconciled: the job of `build_hudi_reconcile` of which a run is under way; empty if there is none, None if nobody has asked yet.
+        events, notes: the events, and messages about tables without events.
+        keys: keys of dynamic partitions in the events, by the name of their definition.
+        reconciled: the job of `build_hudi_reconcile` with an active run; empty if there is none, None if not checked yet.
     """
 
     context: dg.SensorEvaluationContext
@@ -70,7 +70,7 @@ class TimelineTick:
         return self.context.instance
 
     def run(self, infos: Sequence[HudiAssetInfo]) -> None:
-        """Report all tables; those that were read longest ago come first. Tables are looked at at once."""
+        """Report all tables; those that were read longest ago come first. Tables are read concurrently."""
         ended = time.monotonic() + TICK_SECONDS
         positions = self.cursor.positions
         order = sorted(infos, key=lambda each: positions[each.table].looked if each.table in positions else 0.0)
@@ -87,7 +87,7 @@ class TimelineTick:
         return time.monotonic() <= ended and len(self.events) < self.most
 
     def _look(self, info: HudiAssetInfo) -> SeenTable | HudiError:
-        """Look at a table: by one request if nothing has changed since the last tick. Called by threads; changes nothing."""
+        """Look at a table, with one request if nothing has changed since the last tick. Threads call this; it changes nothing."""
         try:
             position = self.cursor.positions.get(info.table)
             if position is not None and position.look:
@@ -102,7 +102,7 @@ class TimelineTick:
             return error
 
     def _take(self, info: HudiAssetInfo, seen: SeenTable | HudiError) -> None:
-        """Report what a look has found."""
+        """Report the result of a look."""
         try:
             if isinstance(seen, HudiError):
                 raise seen
@@ -119,7 +119,7 @@ class TimelineTick:
     def _report(self, info: HudiAssetInfo, table: hudi.HudiTable, timeline: hudi.Timeline, look: str) -> None:
         position = self.cursor.positions.get(info.table)
         if position is None:
-            # Commits before the newest reported one have been reported, or were there before the sensor.
+            # Commits before the newest reported one have been reported, or existed before the sensor.
             position = TablePosition(reported_until(self.instance, info.key))
         unreported = self._unreported(table, timeline, position)
         if unreported and self._is_reconciled(info.lake):
@@ -149,7 +149,10 @@ class TimelineTick:
         self.cursor.positions[info.table] = position
 
     def _is_reconciled(self, lake: str) -> bool:
-        """Say whether a run of `build_hudi_reconcile` waits or works. Both read Dagster's events and store later: a commit would have two."""
+        """Say whether a run of `build_hudi_reconcile` waits or works.
+
+        Both it and the sensor read Dagster's events and store events later, so a commit could get two.
+        """
         if self.reconciled is None:
             runs = self.instance.get_runs(dg.RunsFilter(tags={RECONCILE_TAG: lake}, statuses=ACTIVE), limit=1)
             self.reconciled = runs[0].job_name if runs else ""
@@ -158,7 +161,7 @@ class TimelineTick:
     def _unreported(
         self, table: hudi.HudiTable, timeline: hudi.Timeline, position: TablePosition
     ) -> list[past_commits.PastCommit]:
-        """Return the instants to report, in the order of their completion; commits that archival has moved in the meantime come from the history."""
+        """Return the instants to report, in the order of their completion. Commits that archival has moved meanwhile come from the history."""
         found = {
             instant.group: events.past_commit(table, instant) for instant in position.unreported(timeline.completed)
         }
@@ -172,7 +175,9 @@ class TimelineTick:
     def _reported(
         self, table: hudi.HudiTable, info: HudiAssetInfo, unreported: Sequence[past_commits.PastCommit]
     ) -> frozenset[Reported]:
-        """Return what events say already: of a tick that ended before its cursor was stored, or of the run that made the commit."""
+        """Return the commits and partitions that events already report: events of a tick that ended before its cursor was stored, or of the run that
+        made the commit.
+        """
         since = moment_of(table, before(unreported[0].completion_time)) if unreported else None
         return frozenset() if since is None else reported_since(self.instance, info.key, since)
 
@@ -204,7 +209,7 @@ class TimelineTick:
             yield read_optimized.materialization(table, past, info, view)
 
     def _unreadable(self, info: HudiAssetInfo, error: HudiError) -> None:
-        """The table fails its check, once; the others go on."""
+        """Fail the check of a table that cannot be read, once. The other tables are not affected."""
         self.context.log.warning("the timeline of %s cannot be read: %s", info.table, error)
         self.notes.append(f"{info.table}: {error}")
         position = self.cursor.positions.get(info.table) or TablePosition(reported_until(self.instance, info.key))
@@ -236,7 +241,7 @@ def _readable(
 def tick_of(
     context: dg.SensorEvaluationContext, lake: HudiLakeResource, infos: Sequence[HudiAssetInfo], views: Views, most: int
 ) -> dg.SensorResult:
-    """Look at these tables, and return what the sensor reports."""
+    """Read these tables, and return the report of the sensor."""
     started = time.monotonic()
     tick = TimelineTick(context, lake, TimelineCursor.read(context.cursor), most, views)
     tick.run(infos)

@@ -51,7 +51,7 @@ PER_PARTITION = Backfill(1)
 
 
 def chunked(partitions: int) -> Backfill:
-    """Return a backfill makes one run and one commit for every ``partitions`` partitions."""
+    """Return a backfill with one run and one commit for every ``partitions`` partitions."""
     if partitions < 1:
         raise definition_error(
             f"chunked({partitions}) must have at least one partition in a chunk", "Pass a number of 1 or more."
@@ -93,13 +93,13 @@ class HudiPartitions:
         path_granularity: Granularity = "day",
         **dagster: object,
     ) -> HudiPartitions:
-        """Days; the column holds the day as text of ``fmt``. ``path_granularity="hour"`` makes one folder per hour and needs a ``fmt``."""
+        """Return days; the column holds the day as text of ``fmt``. ``path_granularity="hour"`` makes one folder per hour and needs a ``fmt``."""
         definition = _windows_from(dg.DailyPartitionsDefinition, start, dagster)
         return cls._of_windows(definition, column, fmt, path_granularity, "day")
 
     @classmethod
     def hourly(cls, columns: Columns, start: str, *, fmt: Columns | None = None, **dagster: object) -> HudiPartitions:
-        """Hours; either two columns (day and hour), or one column with ``%Y-%m-%d-%H``."""
+        """Return hours: either two columns (day and hour), or one column with ``%Y-%m-%d-%H``."""
         definition = _windows_from(dg.HourlyPartitionsDefinition, start, dagster)
         return cls._of_windows(definition, columns, fmt, "hour", "hour")
 
@@ -113,7 +113,7 @@ class HudiPartitions:
         fmt: Columns = "",
         **dagster: object,
     ) -> HudiPartitions:
-        """Weeks; the column holds the first day of the week, or with ``path_granularity="day"`` any of its days."""
+        """Return weeks; the column holds the first day of the week, or with ``path_granularity="day"`` any of its days."""
         definition = _windows_from(dg.WeeklyPartitionsDefinition, start, dagster)
         return cls._of_windows(definition, column, fmt, path_granularity, "week")
 
@@ -127,7 +127,7 @@ class HudiPartitions:
         fmt: Columns = "",
         **dagster: object,
     ) -> HudiPartitions:
-        """Months; the column holds ``%Y-%m``, or with ``path_granularity="day"`` the day."""
+        """Return months; the column holds ``%Y-%m``, or with ``path_granularity="day"`` the day."""
         definition = _windows_from(dg.MonthlyPartitionsDefinition, start, dagster)
         return cls._of_windows(definition, column, fmt, path_granularity, "month")
 
@@ -147,7 +147,7 @@ class HudiPartitions:
 
     @classmethod
     def multi(cls, dimensions: Mapping[str, HudiPartitions]) -> HudiPartitions:
-        """Two dimensions by name; the folders have the order of the dimensions in this mapping."""
+        """Return two dimensions by name; the folders have the order of the dimensions in this mapping."""
         definition = dg.MultiPartitionsDefinition({name: part.definition for name, part in dimensions.items()})
         return cls._product(definition, dimensions)
 
@@ -167,7 +167,7 @@ class HudiPartitions:
             columns: the table's partition columns, in the order of the folders. For a multi-partitions definition, a mapping
                 from dimension to column, unless the columns have the names of the dimensions.
             fmt: for time windows, a format for each column; for a multi-partitions definition, a mapping from dimension to formats. The default is
-                the ``fmt`` of the definition if it was given one: the column holds the partition key. Else it is ``%Y-%m`` for months, ``%Y-%m-%d``
+                the ``fmt`` of the definition, if it has one: the column holds the partition key. Otherwise it is ``%Y-%m`` for months, ``%Y-%m-%d``
                 for days and weeks, ``%Y-%m-%d-%H`` for windows of hours, or two columns ``%Y-%m-%d`` and ``%H``.
             path_granularity: for time windows with several folders, the time span of one folder. None: one folder per window.
 
@@ -233,7 +233,7 @@ class HudiPartitions:
         return self.layout.key(value, known) if len(value) == len(self.columns) else None
 
     def dynamic_keys(self, keys: Iterable[str]) -> dict[str, list[str]]:
-        """Return the keys of dynamic definitions in some keys, by the name of the definition; for two dimensions those of each dynamic one."""
+        """Return the keys of dynamic definitions among these keys, by the name of the definition; for two dimensions, those of each dynamic one."""
         found: dict[str, list[str]] = {}
         split = [self._by_dimension(key) for key in keys]
         for dimension, name in self._dynamic_names():
@@ -253,7 +253,7 @@ class HudiPartitions:
         return {"": key}
 
     def check_types(self, schema: pa.Schema) -> None:
-        """Raise `InvalidOptionError` if the type of a partition column cannot have the texts of the partitions."""
+        """Raise `InvalidOptionError` if the type of a partition column does not allow the texts of the partitions."""
         keys = self._sample()
         for index, column in enumerate(self.columns):
             if (position := schema.get_field_index(column)) >= 0:
@@ -272,7 +272,7 @@ _STARTS: Mapping[object, str] = {dg.HourlyPartitionsDefinition: "2026-01-01-00:0
 def _windows_from(
     kind: Callable[..., dg.TimeWindowPartitionsDefinition], start: str, dagster: Mapping[str, object]
 ) -> dg.TimeWindowPartitionsDefinition:
-    """Dagster's definition. Raises `InvalidOptionError` for a start, an end or a time zone that it cannot read, and if no window is between them."""
+    """Return Dagster's definition. Raises `InvalidOptionError` for an unreadable start, end or time zone, and if no window is between them."""
     try:
         definition = kind(start_date=start, **dagster)
     except (ValueError, KeyError, TypeError, OSError, dg.DagsterError) as error:
@@ -322,8 +322,10 @@ def _by_dimension(
 
 
 def _arrow_text(text: str) -> pa.Array:
-    """Return one text as an Arrow array, built from its bytes, because converting Python values to Arrow imports pandas, and loading definitions must
-    not do that."""
+    """Return one text as an Arrow array.
+
+    It is built from its bytes: converting Python values to Arrow imports pandas, and loading definitions must not do that.
+    """
     data = text.encode()
     offsets = struct.pack("=ii", 0, len(data))
     return pa.StringArray.from_buffers(1, pa.py_buffer(offsets), pa.py_buffer(data))

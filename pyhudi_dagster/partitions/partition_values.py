@@ -26,17 +26,17 @@ _SPANS = (
     30,
     400,
     2000,
-)  # days in which a definition of minutes or hours, days or weeks, months, years has some windows
+)  # the number of days in which a definition of minutes or hours, days or weeks, months, years has some windows
 _ENOUGH = 4
 _READ_BACK = 100
 _TRANSITION_DAYS = 2 * 366
 _BETWEEN = "|"
 _FORMATS_OF_DAGSTER = frozenset({"%Y-%m-%d", "%Y-%m-%d-%H:%M", "%Y-%m-%d-%H:%M%z"})
-"""The formats of keys that Dagster's definitions have if nobody gave them one."""
+"""The default key formats of Dagster's definitions."""
 
 
 class DynamicKeys:
-    """The keys of dynamic definitions that an instance has. One question to its database for each definition, however many keys are looked up."""
+    """The keys of dynamic definitions in an instance. Each definition is queried once, however many keys are looked up."""
 
     def __init__(self, instance: dg.DagsterInstance) -> None:
         self._instance = instance
@@ -50,7 +50,7 @@ class DynamicKeys:
 
 
 class Layout(Protocol):
-    """Maps keys to values and back. ``known`` has the keys of dynamic definitions; without it every value has a key there."""
+    """Maps keys to values and back. ``known`` has the keys of dynamic definitions; without it every value counts as a key there."""
 
     def values(self, key: str) -> frozenset[Value]: ...
 
@@ -166,7 +166,7 @@ def _windows(
     formats: tuple[str, ...],
     step: Granularity | None,
 ) -> Windows:
-    """Return the same; windows that sixty tables share are examined once."""
+    """Return the layout as `windows`. Windows that several tables share are examined once."""
     try:
         samples = list(_samples(definition))
         for key in samples[0]:
@@ -189,7 +189,7 @@ def _windows(
 
 
 def _samples(definition: dg.TimeWindowPartitionsDefinition) -> Iterator[list[str]]:
-    """Samples of consecutive keys, past and future: from the start, in another month and year, and at clock changes."""
+    """Yield samples of consecutive keys, past and future: from the start, in another month and year, and at clock changes."""
     for days in _SPANS:
         first = _keys(definition, definition.start, days)
         if len(first) >= _ENOUGH:
@@ -227,8 +227,9 @@ def _clock_changes(definition: dg.TimeWindowPartitionsDefinition) -> Iterator[da
 def _usual_formats(
     definition: dg.TimeWindowPartitionsDefinition, keys: Sequence[str], columns: int, step: Granularity | None
 ) -> tuple[str, ...]:
-    """Return the format of the keys if it is nobody's default; ``%Y-%m`` for months and longer, ``%Y-%m-%d`` for days and weeks; for hours one
-    column with day and hour, or one column for each.
+    """Return the format of the keys if it is not a default.
+
+    Otherwise: ``%Y-%m`` for months and longer, ``%Y-%m-%d`` for days and weeks; for hours one column with day and hour, or one column for each.
     """
     if columns == 1 and step is None and definition.fmt not in _FORMATS_OF_DAGSTER:
         return (definition.fmt,)

@@ -1,1 +1,1 @@
-"""What a commit is in Dagster: events, metadata, columns, check results."""
+"""The view of a commit in Dagster: events, metadata, columns, check results."""

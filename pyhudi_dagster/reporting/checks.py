@@ -33,7 +33,7 @@ _NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class CheckVerdict:
-    """The answer of a check: whether it passed, why, and the figures that say so."""
+    """The result of a check: whether it passed, the reason, and the figures."""
 
     passed: bool
     text: str
@@ -42,7 +42,7 @@ class CheckVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """What a check looks at."""
+    """The input of a check."""
 
     info: HudiAssetInfo
     table: "hudi.HudiTable"
@@ -54,7 +54,7 @@ class Examined:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of check: what it promises, its limit, and its function."""
+    """One kind of check: its promise, its limit, and its function."""
 
     promise: str
     limit: float
@@ -69,8 +69,8 @@ class HudiCheck:
         name: one of the names of `build_hudi_checks`.
         limit: the number up to which the check passes; None: its default.
         column: for ``data_freshness``, a column of times or days, whose newest value counts; without it the newest commit with rows counts.
-        severity: of a failed check.
-        blocking: whether a failed check keeps downstream assets of the same run from running.
+        severity: the severity of a failed check.
+        blocking: whether a failed check stops downstream assets of the same run.
     """
 
     name: str
@@ -81,13 +81,13 @@ class HudiCheck:
 
 
 def timeline_readable(examined: Examined) -> CheckVerdict:
-    """The table can be opened, and its timeline listed."""
+    """Check that the table can be opened, and its timeline listed."""
     count = len(examined.table.timeline)
     return CheckVerdict(True, f"The timeline has {count} instants.", {"hudi/instants": count})
 
 
 def no_stuck_instants(examined: Examined) -> CheckVerdict:
-    """Nothing is left of dead writers, and no plan waits longer than the limit in minutes."""
+    """Check that dead writers have left nothing, and that no plan waits longer than the limit in minutes."""
     table = examined.table
     dead = table.failed_writes.plan()
     old = [
@@ -108,7 +108,7 @@ def no_stuck_instants(examined: Examined) -> CheckVerdict:
 
 
 def compaction_lag(examined: Examined) -> CheckVerdict:
-    """At most so many delta commits since the last compaction; log compactions are none, they make logs fewer."""
+    """Check the number of delta commits since the last compaction. Log compactions do not count, because they reduce the number of logs."""
     timeline = examined.table.timeline.commits
     last = max((i.requested_time for i in timeline if i.action is hudi.Action.COMMIT), default="")
     deltas = [i for i in timeline if i.action is hudi.Action.DELTACOMMIT]
@@ -126,7 +126,7 @@ def compaction_lag(examined: Examined) -> CheckVerdict:
 
 
 def data_freshness(examined: Examined) -> CheckVerdict:
-    """Return the newest commit that changed rows, or the newest value of a column, is at most so many hours old."""
+    """Check the age in hours of the newest commit that changed rows, or of the newest value of a column."""
     if examined.column is not None:
         return _freshness_by(examined, examined.column)
     newest = past_commits.newest_change(examined.table)
@@ -140,7 +140,7 @@ def data_freshness(examined: Examined) -> CheckVerdict:
 
 
 def _freshness_by(examined: Examined, column: str) -> CheckVerdict:
-    """Look for values that are new enough. Statistics leave out files without such values, so of a table that is late no row is read."""
+    """Look for recent values. Statistics skip files without such values, so for a table that is late no row is read."""
     schema = examined.table.schema
     kind = schema.field(column).type if column in schema.names else None
     if kind is None or not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
@@ -152,7 +152,7 @@ def _freshness_by(examined: Examined, column: str) -> CheckVerdict:
         value = moment.date() if pa.types.is_date(kind) else moment if kind.tz else moment.replace(tzinfo=None)
         return pa.scalar(value, kind)
 
-    # A value far in the future, such as 9999-12-31, says nothing of how new the rows are.
+    # A value far in the future, such as 9999-12-31, does not show how recent the rows are.
     where = (pc.field(column) >= bound(examined.now - window)) & (pc.field(column) <= bound(examined.now + window))
     found = examined.table.scan(columns=[column], where=where)
     newest = pc.max(found.to_arrow()[column]).as_py()
@@ -164,7 +164,7 @@ def _freshness_by(examined: Examined, column: str) -> CheckVerdict:
 
 
 def commit_retries(examined: Examined) -> CheckVerdict:
-    """No commit of the asset's last runs was planned again more often than the limit, because other commits came first."""
+    """Check that no commit of the asset's last runs was planned again more often than the limit because other commits came first."""
     records = examined.instance.fetch_materializations(examined.info.key, limit=_EVENTS_READ).records
     found = {}
     for record in records:
@@ -186,7 +186,7 @@ def commit_retries(examined: Examined) -> CheckVerdict:
 
 
 def events_have_commits(examined: Examined) -> CheckVerdict:
-    """Return every commit that a materialization of the last hours names is in the table, active or archived."""
+    """Check that the table has every commit that a materialization of the last hours names, active or archived."""
     since = examined.now - timedelta(hours=examined.limit)
     reported = {time for time, _ in materialized_since(examined.instance, examined.info.key, since)}
     if not reported:
@@ -225,7 +225,7 @@ KINDS: Mapping[str, Kind] = {
 def checks_of(
     info: HudiAssetInfo, wanted: Sequence[HudiCheck], clock: Callable[[], datetime]
 ) -> dg.AssetChecksDefinition:
-    """Return the checks of one asset, in one op from which Dagster may run a part."""
+    """Return the checks of one asset, as one op of which Dagster may run a part."""
     refuse_unfit_key(info.key)
     by_name = {check.name: check for check in wanted}
     specs = [
@@ -269,12 +269,12 @@ def result_of(
 
 
 def readable_spec(key: dg.AssetKey) -> dg.AssetCheckSpec:
-    """Return the check that each asset of a decorator has in its own step, which reads the timeline anyway."""
+    """Return the check that each decorated asset has in its own step, which reads the timeline anyway."""
     return dg.AssetCheckSpec(READABLE, asset=key, description=f"{KINDS[READABLE].promise}.")
 
 
 def read_by_run(key: dg.AssetKey, published: str = "") -> dg.AssetCheckResult:
-    """Return the result of a step that has read the timeline, and perhaps ``published`` an instant: nothing is read again."""
+    """Return the check's result for a step that has read the timeline, and perhaps ``published`` an instant. Reads nothing again."""
     said = f"published {published}" if published else "published nothing"
     return dg.AssetCheckResult(
         passed=True, check_name=READABLE, asset_key=key, description=f"The run has read it, and {said}."
@@ -291,5 +291,5 @@ def _named(figures: Mapping[str, int | float], prefix: str) -> dict[str, int | f
 
 
 def utc_now() -> datetime:
-    """Return the time now, with its zone."""
+    """Return the current time, with its zone."""
     return datetime.now(UTC)

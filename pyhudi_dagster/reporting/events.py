@@ -4,8 +4,8 @@ A commit to many partitions makes one event for each partition. Rows, files and 
 commit's totals. The other numbers (size of the table, durations) are the same in each of them, so that every plot has a dot for each event. Tables
 and charts are in the last event, because Dagster's overview shows this one.
 
-The overview takes the row count and the storage from the newest materialization, and what that does not have from the newest observation. So only
-materializations have them under Dagster's names: the overview never shows two states.
+The overview takes the row count and the storage from the newest materialization, or, if they are missing there, from the newest observation. So only
+materializations have them under Dagster's names, and the overview never shows two states.
 
 The table's size is the size in an earlier event plus the changes of the commits since then (`HudiTable.size`).
 """
@@ -99,12 +99,15 @@ def commit_events(
     info: HudiAssetInfo,
     known: hudi.TableSize | None = None,
 ) -> list[dg.AssetMaterialization | dg.AssetObservation]:
-    """Return the same, with one event for each partition key whose rows the commit changed. The last event has the facts about the complete table."""
+    """Return events as `commit_event`, one for each partition key whose rows the commit changed.
+
+    The last event has the facts about the complete table.
+    """
     return events_of(table, past_commit(table, _completed(table, commit)), info, known)
 
 
 def past_commit(table: hudi.HudiTable, instant: hudi.Instant) -> past_commits.PastCommit:
-    """Return a completed instant of the active timeline, of any action, with its metadata; only commits have some."""
+    """Return a completed instant of the active timeline, of any action. Only commits have metadata."""
     is_commit = instant.action in _DATA_ACTIONS
     return past_commits.PastCommit(instant, table.commit_metadata(instant) if is_commit else hudi.CommitMetadata(None))
 
@@ -124,7 +127,7 @@ def event_of(
 def events_of(
     table: hudi.HudiTable, past: past_commits.PastCommit, info: HudiAssetInfo, known: hudi.TableSize | None = None
 ) -> list[dg.AssetMaterialization | dg.AssetObservation]:
-    """Return the same, with one event for each partition key whose rows the commit changed."""
+    """Return events as `event_of`, one for each partition key whose rows the commit changed."""
     event, keys = event_of(table, past, info, known), keys_of(past, info)
     if not keys or isinstance(event, dg.AssetObservation):
         return [event]
@@ -148,7 +151,7 @@ def missing_events(
     reported: frozenset[Reported],
     known: hudi.TableSize | None = None,
 ) -> Iterator[dg.AssetMaterialization | dg.AssetObservation]:
-    """Yield those of `events_of` that Dagster does not have."""
+    """Yield the events of `events_of` that Dagster does not have."""
     if not is_reported(past, info, reported):
         found = events_of(table, past, info, known)
         yield from (event for event in found if (past.completion_time, event.partition) not in reported)
@@ -195,7 +198,7 @@ def _size_in(event: dg.AssetMaterialization) -> hudi.TableSize | None:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The changes of a commit to some partitions, and the number of rows in these partitions after it (None: not requested or not known)."""
+    """The changes of a commit to some partitions, and the number of rows in these partitions afterwards (None: not requested or unknown)."""
 
     rows: Entries
     count: int | None = None
@@ -232,7 +235,8 @@ def shares_of(partitions: HudiPartitions, keys: Sequence[str], written: Complete
 def _rows_of(written: CompletedCommit, values: Sequence[Value]) -> dict[Value, int | None]:
     """Return the number of rows in each partition after the commit.
 
-    None of a merge-on-read table: after most commits only a read of the logs would tell, and a plot with some of its dots misleads.
+    The numbers are None for a merge-on-read table: after most commits only a read of the logs would show them, and a plot with only some of the dots
+    misleads.
     """
     if written.table.config.table_type.value.lower() == "merge_on_read":
         return {}
@@ -241,7 +245,7 @@ def _rows_of(written: CompletedCommit, values: Sequence[Value]) -> dict[Value, i
     }
     try:
         sizes = written.table.partition_sizes(list(named.values()), as_of=written.commit.instant)
-    except HudiError as error:  # the commit is done, so missing figures must not fail its step
+    except HudiError as error:  # the commit is complete, so missing figures must not fail its step
         _log.warning("the rows of the partitions of %s are not known: %s", written.table.location, error)
         return {}
     return {value: sizes[name].rows for value, name in named.items()}
@@ -273,7 +277,7 @@ class _Described:
         }
 
     def last(self, share: Share | None = None) -> Entries:
-        """Return the entries of the last event of a commit, with ``share``; without it, of the only event."""
+        """Return the entries of the last event of a commit, with ``share``; without ``share``, of the only event."""
         written = self.written
         dropped = past_commits.dropped_rows(written.table, written.commit)
         share = share or Share.of(written.commit.metadata.stats, sum(dropped.values()))
@@ -285,7 +289,7 @@ class _Described:
         }
 
     def of_service(self) -> Entries:
-        """Return the entries of a table service that wrote files: it changes the files but not the rows."""
+        """Return the entries of a table service that wrote files: a service changes files but not rows."""
         size, stats = self._size(), self.written.commit.metadata.stats
         rows = metadata.row_entries(stats)
         wrote = {name: rows[name] for name in ("hudi/files_written", "hudi/bytes_written")}
@@ -301,7 +305,7 @@ class _Described:
         table, instant = self.written.table, self.written.commit.instant
         try:
             return table.size(as_of=instant, known=self.known).size
-        except HudiError as error:  # the commit is done, so missing figures must not fail its step
+        except HudiError as error:  # the commit is complete, so missing figures must not fail its step
             _log.warning("the size of %s is not known: %s", table.location, error)
             return None
 

@@ -30,7 +30,7 @@ PARTITIONS_SHOWN = 30
 MOST_BYTES = 8 * 1024
 """Maximum size of the chart and the table rows together. Table headers and plain entries need nearly as much again."""
 OVERVIEW = ("dagster/row_count", "dagster/size_bytes")
-"""What Dagster's overview takes from the newest materialization, or else from the newest observation."""
+"""The entries that Dagster's overview takes from the newest materialization, or otherwise from the newest observation."""
 
 
 def definition_metadata(info: HudiAssetInfo) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def row_entries(stats: Iterable[WriteStat], dropped: int = 0) -> dict[str, Any]:
 
 
 def name_entries(table: hudi.HudiTable, commit: past_commits.PastCommit) -> dict[str, Any]:
-    """Return the entries that identify a commit; of a table that is only read also what works on it."""
+    """Return the entries that identify a commit; for a read-only table, also what works on it."""
     moment = moment_of(table, commit.completion_time)
     when = {"hudi/completion_time": dg.MetadataValue.timestamp(moment)} if moment else {}
     works = what_works(table)

@@ -1,8 +1,8 @@
-"""In which order the tables of a lake are looked after, and how many of a group at a time, so that none starves the others.
+"""Decide in which order the tables of a lake are served, and how many of a group at a time, so that no table starves the others.
 
-The table that waited longest since its services last did something comes first. Among tables that waited equally long, counted in hours, the one with
-the least work comes first: a large table then takes the rest of a run's time, and not the time of the others. What a run had no time for has waited
-longer at the next look.
+The table whose services have been idle longest comes first. Among tables that waited equally long, in hours, the one with the least work comes first:
+then a large table takes the rest of a run's time, and not the time of the others. A table for which a run had no time has waited longer at the next
+look.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from pyhudi_dagster.services.service_jobs import ServiceTable
 from pyhudi_dagster.services.service_runs import When
 
 _LOOKED_AT = 20
-"""Number of newest observations among which the last one of a service is looked for; without one the table counts as never served."""
+"""The number of newest observations in which the last one of a service is searched. Without such an observation the table counts as never served."""
 _HOUR = 3600
 
 
 @dataclass(frozen=True, slots=True)
 class TableNeed:
-    """What is to run for one table, and about how long it takes."""
+    """The services to run for one table, and the estimated time."""
 
     table: ServiceTable
     when: Mapping[str, When]
@@ -31,7 +31,7 @@ class TableNeed:
 
 
 def in_order(instance: dg.DagsterInstance, needs: Iterable[TableNeed]) -> list[TableNeed]:
-    """Return the needs in the order in which they are served."""
+    """Return the needs in the order of service."""
     return sorted(
         needs,
         key=lambda need: (served(instance, need) // _HOUR, need.seconds, need.table.info.table),
@@ -39,7 +39,7 @@ def in_order(instance: dg.DagsterInstance, needs: Iterable[TableNeed]) -> list[T
 
 
 def served(instance: dg.DagsterInstance, need: TableNeed) -> float:
-    """When one of the services last did something for the table, in seconds since 1970; 0 if it did nothing yet."""
+    """Return when one of the services last worked for the table, in seconds since 1970; 0 if never."""
     records = instance.fetch_observations(need.table.info.key, limit=_LOOKED_AT).records
     for record in records:
         event = record.event_log_entry.asset_observation
@@ -52,7 +52,7 @@ def served(instance: dg.DagsterInstance, need: TableNeed) -> float:
 def within_quotas(
     needs: Sequence[TableNeed], quotas: Mapping[str, int], busy: Iterable[ServiceTable]
 ) -> tuple[list[TableNeed], dict[str, str]]:
-    """Return the needs that the quotas of their groups have room for, and by table why others wait. ``busy``: tables that are looked after now."""
+    """Return the needs that the quotas of their groups allow, and by table why others wait. ``busy``: tables that are served now."""
     count = Counter(table.group for table in busy)
     taken: list[TableNeed] = []
     waiting: dict[str, str] = {}

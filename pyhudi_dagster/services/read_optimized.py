@@ -1,7 +1,7 @@
 """The read-optimized view of a merge-on-read table as its own asset: its materialization is a compaction.
 
-A read-optimized query leaves log files out, so it shows new rows only after a compaction. An asset that reads this view depends on the asset of the
-view: it runs when the view shows something new, not after each commit. A freshness policy of the view's asset limits how late compactions may be.
+A read-optimized query omits log files, so it shows new rows only after a compaction. An asset that reads this view depends on the asset of the view:
+it runs when the view has new rows, not after each commit. A freshness policy of the view's asset limits how late compactions may be.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def hudi_read_optimized_asset(
         key: asset key; default: the key of the table's asset with ``_ro`` at its end.
         spec: all other arguments of `dagster.AssetSpec`, such as ``freshness_policy``, ``owners`` and ``automation_condition``.
 
-    Raises `InvalidOptionError` for an asset that is no merge-on-read table.
+    Raises `InvalidOptionError` for an asset that is not a merge-on-read table.
     """
     table_spec = only_spec(of, "hudi_read_optimized_asset has") if isinstance(of, dg.AssetsDefinition) else of
     info = info_of(table_spec.key, table_spec.metadata)
@@ -104,7 +104,7 @@ def views_of(specs: Iterable[dg.AssetSpec]) -> dict[str, dg.AssetKey]:
 
 
 def is_view(spec: dg.AssetSpec) -> bool:
-    """Say whether it is the asset of a read-optimized view."""
+    """Say whether a spec is that of a read-optimized view."""
     return table_of_view(spec) is not None
 
 
@@ -127,7 +127,7 @@ def report(
     outcome: service_runs.StepOutcome,
     log: service_runs.Log,
 ) -> None:
-    """Store what a service did: observations of the table's asset, and materializations of its view by compactions."""
+    """Store the events of a service: observations of the table's asset, and materializations of its view for compactions."""
     service_runs.report(step, lake, info, outcome, log)
     if view is None or not outcome.instants:
         return

@@ -32,29 +32,29 @@ def build_hudi_services(
     name: str | None = None,
     clock: Clock = utc_now,
 ) -> dg.Definitions:
-    """Return the table services of the assets, as definitions to merge with the others.
+    """Return definitions with the table services of the assets. Merge them with the other definitions.
 
     - a job for each table whose asset has services (``hudi__orders__services``). A run has a step for each service with something to do. Its config:
       ``services`` (by name how it runs: due, always, planned) and ``dry_run``, which shows the plans and writes nothing;
-    - a job for many tables in one process (``hudi__services``), which looks after the tables without services, too;
+    - a job for many tables in one process (``hudi__services``), which also serves the tables without services;
     - a schedule for each cron expression of ``OnCron``, for all tables with it (``hudi__services__0_3_x_x_x``); with ``PerTableJob`` one for each
       table;
-    - a sensor (``hudi__services``) that starts the other services of ``services=Services(...)`` when they are due, rolls back what dead writers
-      left, and executes plans of any service that somebody else made (Hudi, ``pyhudi compact --schedule``) and that nobody executes.
+    - a sensor (``hudi__services``) that starts the other services of ``services=Services(...)`` when they are due, rolls back writes of dead writers,
+      and executes waiting plans of any service that other programs made (Hudi, ``pyhudi compact --schedule``).
 
-    The output of a run says why the other services did nothing. What a service did is an observation of the asset.
+    The output of a run says why the other services did nothing. The work of a service is an observation of the asset.
 
     Args:
         lake: the lake resource of the assets; the definitions contain it under the assets' resource key.
         assets: assets of Hudi tables.
         policy: limits of time, quiet hours, and whether sensor and schedules run at once.
         runner: ``PerTableJob()`` (a run for each table) or ``SharedSession(batch=50)`` (a run for all tables with something to do; the default).
-            Tables that waited longest come first, and those with little work before those with much.
-        name: of the job for many tables and of the sensor; default: ``hudi__services``, for a lake with another resource key than ``lake``
-            ``hudi__<lake>__services``. For two policies on one lake, call it once for each with its tables, and name one of them.
-        clock: the time now, for tests.
+            Tables that waited longest come first; among them, tables with little work come first.
+        name: the name of the job for many tables and of the sensor. The default is ``hudi__services``, or ``hudi__<lake>__services`` if the resource
+            key is not ``lake``. For two policies on one lake, call this function for each with its tables, and name one of them.
+        clock: returns the current time; for tests.
 
-    Raises `InvalidOptionError` for an asset that is no Hudi table, for two assets of one table, and for assets of several lakes.
+    Raises `InvalidOptionError` for an asset that is not a Hudi table, for two assets of one table, and for assets of several lakes.
 
     Example:
         .. code-block:: python
@@ -84,7 +84,7 @@ def build_hudi_services(
 
 
 def _service_tables(lake: HudiLakeResource, assets: HudiAssets) -> list[ServiceTable]:
-    """Return the tables with their views. Raises `InvalidOptionError` for options of an asset that do not fit the lake."""
+    """Return the tables with their views. Raises `InvalidOptionError` for options of an asset that contradict the lake."""
     views = views_of_tables(assets, "build_hudi_services")
     groups = {spec.key: spec.group_name or "default" for spec in _specs(assets, "build_hudi_services")}
     tables = [

@@ -1,9 +1,8 @@
 """The jobs of table services: one for each table that has services, and one for many tables.
 
-A run of a table's job has a step for each service that was asked for and has something to do. The services come from
-``orchestration.service_kinds()``, so a new service of the core has its step. They run in one process, one after the other, in the order in which the
-services run after a commit, and none waits for the success of another one. Their pools are not those of writers, so a service never makes a write
-wait in Dagster.
+A run of a table's job has a step for each requested service that has something to do. The services come from ``orchestration.service_kinds()``, so a
+new service of the core has its step. The steps run in one process, one after the other, in the order in which the services run after a commit, and no
+step waits for the success of another. Their pools are not those of writers, so a service never delays a write in Dagster.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,18 +27,21 @@ from pyhudi_dagster.steps import runner
 TABLES_OP, EACH_OP = "tables", "look_after"
 SERVICES_OP, SERVICE_OP = "services", "run"
 NOT_RUN = "hudi/not_run"
-"""The metadata entry with the services that a run had nothing to do for, and why."""
+"""The metadata entry with the services for which a run had nothing to do, and the reasons."""
 
 
 class ServicesConfig(dg.Config):
-    """The services of a run, each with how it runs: auto, due, always or planned. Without services all of them, as the sensor runs them."""
+    """The services of a run, each with its mode: auto, due, always or planned. Without services all of them run, as the sensor runs them."""
 
     services: dict[str, str] = Field(default={}, description="How services run: auto, due, always or planned.")
     dry_run: bool = Field(default=False, description="Show the plans, and write nothing.")
 
 
 class TablesConfig(dg.Config):
-    """The tables of a run, each with how its services run; without tables all of them, as the sensor does. Services that are not named do not run."""
+    """The tables of a run, each with the modes of its services.
+
+    Without tables all of them run, as the sensor runs them. Unnamed services do not run.
+    """
 
     tables: dict[str, dict[str, str]] = Field(default={})
     dry_run: bool = False
@@ -55,7 +57,7 @@ class ServiceTable:
 
     @property
     def has_job(self) -> bool:
-        """Whether it has a job of its own: its asset names services. Others are looked after by the job for many tables."""
+        """Whether the table has its own job: its asset names services. The job for many tables serves the others."""
         return self.info.services is not None
 
     @property
@@ -84,7 +86,7 @@ def batch_config(tables: Mapping[str, Mapping[str, When]]) -> dict[str, Any]:
 
 
 def job_of(table: ServiceTable, lake: HudiLakeResource, policy: ServicePolicy, how: ServiceRunner) -> dg.JobDefinition:
-    """Return the job of one table: a step that finds what is to do, and a step for each service that does it."""
+    """Return the job of one table: a step that finds the work, and a step for each service."""
     info = table.info
 
     @dg.op(
@@ -137,7 +139,7 @@ def job_of(table: ServiceTable, lake: HudiLakeResource, policy: ServicePolicy, h
     return graph.to_job(
         description=f"Table services of {info.table}. A run has a step for each service with something to do, and says why not for the others.",
         executor_def=dg.in_process_executor,
-        # Not the code location's IO manager, which may store outputs as tables. With resources of its own, a job needs all of them.
+        # This avoids the code location's IO manager, which may store outputs as tables. A job with its own resources must have all of them.
         resource_defs={"io_manager": dg.mem_io_manager, info.lake: lake},
         metadata=links,
         **_tags(policy, {TABLE_TAG: info.table, LAKE_TAG: info.lake, SERVICES_TAG: "table"}),
@@ -145,7 +147,7 @@ def job_of(table: ServiceTable, lake: HudiLakeResource, policy: ServicePolicy, h
 
 
 def _checked(services: Mapping[str, str]) -> dict[str, When]:
-    """Return how services run, in their order; all if none is named. Raises `dagster.Failure` for what is none."""
+    """Return the modes of services in their order; all if none is named. Raises `dagster.Failure` for an unknown service."""
     kinds = [kind.name for kind in orchestration.service_kinds()]
     words = get_args(When)
     for name, when in services.items():
@@ -159,7 +161,7 @@ def _checked(services: Mapping[str, str]) -> dict[str, When]:
 
 
 def _why_not(table: "hudi.HudiTable | str", info: HudiAssetInfo, name: str, asked: Asked) -> str:
-    """Return why a service does not run. If that cannot be said, it runs, and its step fails with the reason."""
+    """Return why a service does not run. If the reason cannot be found, the service runs, and its step fails with the error."""
     try:
         return service_runs.why_not(table, info, name, asked)
     except HudiError:
@@ -218,7 +220,7 @@ def batch_job(
         description=f"Table services of {len(tables)} tables, one after the other in one process, each with a step of its own.",
         metadata={table.info.table: dg.MetadataValue.asset(table.info.key) for table in tables},
         executor_def=dg.in_process_executor,
-        # Not the code location's IO manager, which may store outputs as tables. With resources of its own, a job needs all of them.
+        # This avoids the code location's IO manager, which may store outputs as tables. A job with its own resources must have all of them.
         resource_defs={"io_manager": dg.mem_io_manager, lake_key: lake},
         **_tags(policy, {LAKE_TAG: lake_key, SERVICES_TAG: "batch"}),
     )
@@ -231,7 +233,7 @@ def _all_of_one(
     asked: Asked,
     policy: ServicePolicy,
 ) -> None:
-    """The services of one table in a step of the job for many tables. Raises at the end if one of them failed."""
+    """Run the services of one table in a step of the job for many tables. Raises at the end if one of them failed."""
     info = table.info
     lake = getattr(context.resources, info.lake)
     outcomes: list[StepOutcome] = []
@@ -271,7 +273,7 @@ def _outcomes_table(outcomes: Sequence[StepOutcome]) -> dg.TableMetadataValue:
 
 
 def _end_of(step: runner.Step, policy: ServicePolicy) -> datetime | None:
-    """When the run begins no further service."""
+    """Return the time after which the run begins no other service."""
     if policy.max_minutes is None or step.instance is None or step.run is None:
         return None
     record = step.instance.get_run_record_by_id(step.run.run_id)
@@ -280,6 +282,6 @@ def _end_of(step: runner.Step, policy: ServicePolicy) -> datetime | None:
 
 
 def _tags(policy: ServicePolicy, tags: Mapping[str, str]) -> dict[str, Any]:
-    """Return the tags of a job and of its runs. With ``run_tags``, Dagster puts ``tags`` on the definition only."""
+    """Return the tags of a job and of its runs. With ``run_tags``, Dagster puts ``tags`` only on the definition."""
     both = {**tags, "dagster/priority": str(policy.priority)}
     return {"tags": both, "run_tags": both}

@@ -1,4 +1,4 @@
-"""How Dagster runs table services: how many tables in one run, how long, and when not."""
+"""How Dagster runs table services: how many tables in one run, for how long, and when not."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TICK_SECONDS = 40
 class SharedSession:
     """The sensor and each cron expression start one run for all tables with something to do, with at most ``batch`` tables.
 
-    ``spark``: on a Spark session, else on Arrow.
+    ``spark``: whether to use a Spark session instead of Arrow.
     """
 
     batch: int = 50
@@ -27,7 +27,7 @@ class SharedSession:
 
 @dataclass(frozen=True, slots=True)
 class PerTableJob:
-    """The sensor and the schedules start one run for each table with something to do. ``spark``: each on a Spark session, else on Arrow."""
+    """The sensor and the schedules start one run for each table with something to do. ``spark``: whether to use a Spark session instead of Arrow."""
 
     spark: bool = False
 
@@ -40,15 +40,15 @@ class ServicePolicy:
     """The limits of services.
 
     Attributes:
-        max_minutes: time after which a run begins no further service; what has begun is finished. None: no limit.
-        quiet_hours: times of the day such as ``08:00-10:00`` in which sensor and schedules start nothing; runs by hand start. Such a time may
-            pass midnight.
-        timezone: of the quiet hours.
+        max_minutes: time after which a run begins no other service; a begun service is finished. None: no limit.
+        quiet_hours: times of the day such as ``08:00-10:00`` in which sensor and schedules start nothing; manual runs start. Such a time may span
+            midnight.
+        timezone: the time zone of the quiet hours.
         interval_seconds: time between two looks of the sensor.
-        again_minutes: a table without a new instant is examined again after this time. A plan that was due and whose run did not end it is
-            asked for again then, too.
-        quotas: by group of assets, how many of its tables runs look after at a time, such as ``{"raw": 5}``; other tables of the group wait.
-        priority: of the runs, among waiting ones; below 0, so that writes come first.
+        again_minutes: a table without a new instant is examined again after this time. A due service whose run did not end well is requested again
+            then, too.
+        quotas: the number of tables per group of assets that are served at a time, such as ``{"raw": 5}``; other tables of the group wait.
+        priority: the priority of the runs among waiting ones; below 0, so that writes come first.
         running: whether sensor and schedules run without being started in the UI.
     """
 
@@ -81,7 +81,7 @@ class ServicePolicy:
             raise definition_error(f"ServicePolicy has priority={self.priority!r}", "Pass a whole number such as -5.")
 
     def quiet_at(self, now: datetime) -> str:
-        """Return the quiet hours that a moment (with a time zone) is in, as text; empty outside."""
+        """Return the quiet hours that contain a moment (with a time zone), as text; empty outside."""
         here = now.astimezone(ZoneInfo(self.timezone)).time()
         for text in names(self.quiet_hours):
             begin, end = _hours(text)

@@ -1,7 +1,7 @@
 """One table service in a Dagster step: whether it runs now, its run under the gate of the step, and its events.
 
-A service runs without the table's lock, but for the decisions of its plan and of its end. The process that executes a plan holds its heartbeat, so a
-second run does nothing and says who executes the plan. A run that was terminated publishes nothing: the gate refuses its decision.
+A service runs without the table's lock, except for the decisions of its plan and of its end. The process that executes a plan keeps its heartbeat, so
+a second run does nothing and names that process. A run that was terminated publishes nothing: the gate refuses its decision.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from pyhudi_dagster.steps import runner
 from pyhudi_dagster.timeline.identity import PREFIX
 
 When = Literal["auto", "due", "always", "planned", "never"]
-"""``due``: plans that nobody executes, and what is due by the trigger; ``always``: also before the trigger says so; ``planned``: only plans that
-nobody executes; ``never``: nothing; ``auto``: ``due`` for services that the asset names with a trigger, ``planned`` for the others."""
+"""``due``: waiting plans, and work that is due by the trigger; ``always``: also before the trigger is reached; ``planned``: only waiting plans;
+``never``: nothing; ``auto``: ``due`` for services that the asset names with a trigger, ``planned`` for the others.
+"""
 Log = Callable[[dg.AssetObservation | dg.AssetMaterialization], None]
 _MOST_ENTRIES = 30
 _SECONDS_BETWEEN_LINES = 10.0
@@ -44,14 +45,14 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class StepOutcome:
-    """What a service did in a step.
+    """The result of a service in a step.
 
     Attributes:
         service: its name.
-        plan: what it would do when the step began, as a sentence.
+        plan: its plan at the beginning of the step, as a sentence.
         skipped_because: why it did nothing; empty if it did something.
-        done: what it did, as a sentence.
-        figures: numbers of what it did; in a dry run of what it would do.
+        done: its result, as a sentence.
+        figures: the figures of its result; in a dry run those of its plan.
         instants: the instants that it completed.
         seconds: duration.
     """
@@ -81,20 +82,20 @@ class StepOutcome:
 
 
 def triggered(info: HudiAssetInfo) -> frozenset[str]:
-    """Return the services of an asset's table that run as soon as their triggers say so."""
+    """Return the services of an asset's table that run as soon as their triggers are reached."""
     named = info.services.named if info.services is not None else {}
     return ALWAYS | {name for name, trigger in named.items() if not isinstance(trigger, OnCron)}
 
 
 def figures_table(figures: Mapping[str, int | float]) -> dg.TableMetadataValue:
-    """Numbers by name as a table."""
+    """Return numbers by name as a table."""
     records = [dg.TableRecord({"figure": name.replace("_", " "), "number": number}) for name, number in figures.items()]
     columns = [dg.TableColumn("figure", "string"), dg.TableColumn("number", "float")]
     return dg.MetadataValue.table(records=records, schema=dg.TableSchema(columns=columns))
 
 
 def opened(lake: HudiLakeResource, info: HudiAssetInfo) -> hudi.HudiTable | str:
-    """Return the table of an asset, or why no service can work on it."""
+    """Return the table of an asset, or the reason why no service can work on it."""
     try:
         table = lake.table(info.table, info.settings)
     except TableNotFoundError:
@@ -103,7 +104,7 @@ def opened(lake: HudiLakeResource, info: HudiAssetInfo) -> hudi.HudiTable | str:
 
 
 def why_not(table: hudi.HudiTable | str, info: HudiAssetInfo, service: str, asked: Asked) -> str:
-    """Return why a service of the table would not run if it was asked for in this way; empty if it would. Reads the table only."""
+    """Return why a service of the table would not run in this mode; empty if it would. Only reads the table."""
     judged = _judged(table, service, _as_triggered(info, service, asked))
     return judged.skipped_because if isinstance(judged, StepOutcome) else ""
 
@@ -111,9 +112,9 @@ def why_not(table: hudi.HudiTable | str, info: HudiAssetInfo, service: str, aske
 def look_after(
     step: runner.Step, lake: HudiLakeResource, info: HudiAssetInfo, service: str, asked: Asked
 ) -> StepOutcome:
-    """Run one service of the asset's table if it is asked for; a service with nothing to do says why.
+    """Run one service of the asset's table if it is requested. A service without work gives the reason.
 
-    Raises what the service raises; errors that a retry cannot mend as `dagster.Failure` without retries.
+    Raises the errors of the service; an error that a retry cannot fix becomes a `dagster.Failure` without retries.
     """
     asked = _as_triggered(info, service, asked)
     if asked.when == "never":
@@ -133,7 +134,7 @@ def _as_triggered(info: HudiAssetInfo, service: str, asked: Asked) -> Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What a service that runs now does: so many plans of the timeline, or if 0, what it plans itself."""
+    """The work of a service now: this number of waiting plans, or, if 0, its own plan."""
 
     table: hudi.HudiTable
     state: ServiceState
@@ -141,7 +142,7 @@ class _Work:
 
 
 def _judged(table: hudi.HudiTable | str, name: str, asked: Asked) -> StepOutcome | _Work:
-    """Return what a service does now, or the outcome that says why it does nothing."""
+    """Return the work of a service now, or the outcome that says why it does nothing."""
     if isinstance(table, str):
         return StepOutcome(name, skipped_because=table)
     service = table.services[name]
@@ -152,7 +153,7 @@ def _judged(table: hudi.HudiTable | str, name: str, asked: Asked) -> StepOutcome
     state = state_of(name, service)
     if asked.dry_run:
         return StepOutcome(name, _planned(state), "it is a dry run", figures=state.figures)
-    attended = bool(service.waiting()) and not state.waiting  # a planned restore is for who planned it to execute
+    attended = bool(service.waiting()) and not state.waiting  # the process that planned a restore executes it
     runs = not attended and (asked.when == "always" or (asked.when == "due" and state.due))
     if not runs and not state.waiting:
         return StepOutcome(name, _planned(state), state.reason)
@@ -188,7 +189,7 @@ def _run(
     asked: Asked,
     plans: int,
 ) -> list[hudi.ServiceResult]:
-    """Execute so many plans of the timeline; if 0, let the service execute them all, plan, and execute its own plan."""
+    """Execute this number of waiting plans; if 0, let the service execute all waiting plans, plan, and execute its own plan."""
     how: dict[str, Any] = {
         "spark": lake.spark if asked.spark else None,
         "gate": runner.gate(step, table),
@@ -200,9 +201,9 @@ def _run(
 
 @dataclass(slots=True)
 class _ProgressLines:
-    """Writes how far a service is into the log of the run: when it begins something else, and then at most every ten seconds.
+    """Writes the progress of a service to the log of the run: when a new step begins, and then at most every ten seconds.
 
-    It is called from the threads of the service's tasks. Two of them may write a line at once, and nothing else can happen.
+    The threads of the service's tasks call it. Two threads may write the same line, which is harmless.
     """
 
     step: runner.Step
@@ -234,9 +235,9 @@ def _sums(all_figures: list[Mapping[str, int | float]]) -> dict[str, int | float
 
 
 def report(step: runner.Step, lake: HudiLakeResource, info: HudiAssetInfo, outcome: StepOutcome, log: Log) -> None:
-    """Store the events of what a service did: observations of the asset, because no row has changed."""
+    """Store the events of a service: observations of the asset, because no row has changed."""
     if not outcome.done:
-        if outcome.plan:  # else it was not looked at
+        if outcome.plan:  # otherwise the service was not examined
             step.log.info("%s: %s did nothing: %s", info.table, outcome.service, outcome.skipped_because)
         return
     step.log.info("%s: %s", info.table, outcome.done)

@@ -1,7 +1,7 @@
-"""The schedules of services with `OnCron`: with a shared session one for each cron expression, for all its tables; else one for each table.
+"""The schedules of services with `OnCron`: with a shared session, one for each cron expression and all its tables; otherwise one for each table.
 
-A tick reads tables without a JVM, and starts a run for those with something to do. Tables that it has no time for are in the run, too: their
-services look again when the run comes to them.
+A tick reads tables without a JVM, and starts a run for those with something to do. Tables for which the tick has no time are in the run, too: the run
+itself examines them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def shared_schedules(
     how: SharedSession,
     clock: Clock,
 ) -> Iterator[dg.ScheduleDefinition]:
-    """Yield a schedule for each cron expression, whose runs are for all tables with it."""
+    """Yield a schedule for each cron expression. Its runs are for all tables with the expression."""
     by_time: dict[Time, list[tuple[ServiceTable, str]]] = {}
     for table in tables:
         for service, cron in _crons(table):
@@ -84,7 +84,7 @@ def own_schedules(
 
 
 def slug(cron: str, timezone: str) -> str:
-    """Return a cron expression in a name: ``0_3_x_x_x`` is ``0 3 * * *``."""
+    """Return a cron expression for use in a name: ``0_3_x_x_x`` is ``0 3 * * *``."""
     text = "".join(_WORDS.get(letter, letter) for letter in cron.strip())
     zone = "" if timezone == "UTC" else f"_{timezone}"
     return re.sub(r"\W", "_", text + zone)
@@ -133,7 +133,7 @@ class ScheduleTick:
     why_not: dict[str, str] = field(default_factory=dict)
 
     def needs(self, asked: Sequence[tuple[ServiceTable, str]]) -> list[TableNeed]:
-        """Return what is to run, in the order in which tables are served; within the quotas of their groups."""
+        """Return the needs in the order of service, within the quotas of their groups."""
         if self.policy.quiet_at(self.now):
             return []
         tables = {table.info.table: table for table, _ in asked}
@@ -163,7 +163,7 @@ class ScheduleTick:
         return f"Nothing to do. {reasons(self.why_not)}"
 
     def _of(self, lake: HudiLakeResource, table: ServiceTable, services: Sequence[str]) -> Iterator[TableNeed]:
-        """Yield what is to run for one table. A table that cannot be read is skipped with its error, and the others go on."""
+        """Yield the need of one table. A table that cannot be read is skipped with its error; the others are not affected."""
         info = table.info
         try:
             opened = lake.table(info.table, info.settings)

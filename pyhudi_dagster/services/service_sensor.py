@@ -1,7 +1,7 @@
 """The sensor of table services: it starts a run only if a service has something to do. It reads tables without a JVM.
 
-A look of the sensor costs one request for a table that has not changed: the reason of its last look is kept in the cursor. The cursor is only that
-memory; without it every table is examined again.
+For an unchanged table, a tick costs one request, because the cursor stores the result of the last look. The cursor has no other content; without it
+every table is examined again.
 """
 
 import json
@@ -41,8 +41,9 @@ _VERSION = 2
 
 @dataclass(slots=True)
 class Look:
-    """What the sensor knows of a table: what was seen of it (`table_looks`), when it was examined (seconds since 1970), why nothing was started, and
-    which service is nearest to its trigger (``progress``: 1 is due)."""
+    """The sensor's memory of a table: the last look (`table_looks`), the time of the examination (seconds since 1970), why nothing was started, and
+    the service nearest to its trigger (``progress``: 1 is due).
+    """
 
     seen: str = ""
     at: float = 0.0
@@ -59,7 +60,7 @@ class Memory:
 
     @classmethod
     def read(cls, cursor: str | None) -> "Memory":
-        """From a cursor; empty if there is none or it cannot be read, which costs one examination of every table."""
+        """Parse a cursor. A missing or unreadable cursor is empty, which costs one examination of every table."""
         try:
             found = json.loads(cursor or "{}")
             if found.get("v") != _VERSION:
@@ -69,14 +70,14 @@ class Memory:
             return cls()
 
     def text(self, names: Sequence[str]) -> str:
-        """Return the cursor, with these tables only."""
+        """Return the cursor with only these tables."""
         kept = {name: asdict(self.tables[name]) for name in names if name in self.tables}
         return json.dumps({"v": _VERSION, "t": kept}, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What is to run for one table, by service, and about how long it takes; if it is nothing, why, and what is nearest."""
+    """The services to run for one table, and the estimated time; if there are none, the reason, and the service nearest to its trigger."""
 
     when: Mapping[str, When]
     why_not: str
@@ -86,7 +87,7 @@ class Found:
 
 
 def examine(table: ServiceTable, opened: "hudi.HudiTable") -> Found:
-    """Plan every service that Dagster runs for the table by its trigger, and look for plans on the timeline that nobody executes."""
+    """Plan every service that Dagster runs for the table by its trigger, and look for waiting plans on the timeline."""
     info = table.info
     if why := opened.config.why_not_written:
         return Found({}, why)
@@ -109,7 +110,7 @@ def examine(table: ServiceTable, opened: "hudi.HudiTable") -> Found:
 
 @dataclass(slots=True)
 class Tick:
-    """One tick of the sensor over all tables. Dagster's instance is opened if a table is to be examined: an idle tick needs none."""
+    """One tick of the sensor over all tables. Dagster's instance is opened only if a table must be examined."""
 
     tables: Sequence[ServiceTable]
     lake: HudiLakeResource
@@ -129,7 +130,7 @@ class Tick:
         return self._busy
 
     def due(self) -> list[TableNeed]:
-        """The tables with something to do, in the order in which they are served. Those that were examined longest ago are examined first."""
+        """The needs of the tables, in the order of service. Tables that were examined longest ago are examined first."""
         ended = time.monotonic() + TICK_SECONDS
         found: list[TableNeed] = []
         for table in sorted(self.tables, key=lambda each: self._look(each).at):
@@ -148,7 +149,7 @@ class Tick:
         return taken
 
     def nearest(self) -> str:
-        """Say which tables are nearest to a service, nearest first."""
+        """Return a text about the tables nearest to a service, nearest first."""
         looks = [(self._look(table), table.info.table) for table in self.tables]
         near = sorted((look for look in looks if look[0].near), key=lambda each: (-each[0].progress, each[1]))
         said = "; ".join(f"{name}, {look.near}" for look, name in near[:_NEAREST])
@@ -158,7 +159,7 @@ class Tick:
         return self.memory.tables.setdefault(table.info.table, Look())
 
     def _need(self, table: ServiceTable) -> list[TableNeed]:
-        """Return what is to run for one table. A table that cannot be read is skipped with its error, and the others go on."""
+        """Return the need of one table. A table that cannot be read is skipped with its error; the others are not affected."""
         look, name = self._look(table), table.info.table
         try:
             if self._is_unchanged(name, look):
@@ -170,14 +171,14 @@ class Tick:
             opened = self.lake.table(name, table.info.settings)
             _, seen = table_looks.seen_now(
                 opened
-            )  # before the examination: what comes meanwhile is examined in the next tick
+            )  # before the examination: later changes are examined in the next tick
             found = examine(table, opened)
         except TableNotFoundError:
             self.why_not[name] = "the table does not exist yet"
             return []
         except HudiError as error:
             self.context.log.warning("%s cannot be examined: %s", name, error)
-            look.seen, look.at = "", self.now.timestamp()  # else it would come first in every tick
+            look.seen, look.at = "", self.now.timestamp()  # otherwise the table would come first in every tick
             self.why_not[name] = f"it cannot be examined: {error}"
             return []
         unlike = told_differences(opened, table.info.settings) if table.info.has_step else ""
@@ -192,7 +193,7 @@ class Tick:
         return [TableNeed(table, found.when, found.seconds)] if found.when else []
 
     def _is_unchanged(self, name: str, look: Look) -> bool:
-        """Say whether nothing has changed since the last look, which is not too old."""
+        """Say whether nothing has changed since the last look, and the look is recent enough."""
         if not look.seen or self.now.timestamp() - look.at >= self.policy.again_minutes * 60:
             return False
         same = table_looks.unchanged(self.lake.location(name), dict(self.lake.storage_options), look.seen)

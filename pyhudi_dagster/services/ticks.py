@@ -1,4 +1,4 @@
-"""What the ticks of the sensor and of the schedules of services share."""
+"""Shared by the ticks of the sensor and of the schedules of services."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _ENDS = ("setup_for_execution", "teardown_after_execution", "yield_for_execution
 class TickLake:
     """The lake of the ticks of a sensor, made once in a process.
 
-    A sensor that requires a resource makes Dagster open its database in each tick, which costs more than the look at the tables. So the sensor
-    requires none, and the lake is made from its definition in the code location, which may be another than the one that the sensor was built with.
+    If a sensor requires a resource, Dagster opens its database in each tick, which costs more than the looks at the tables. So the sensor requires
+    none. The lake is made from its definition in the code location, which may differ from the lake with which the sensor was built.
     """
 
     lake: HudiLakeResource
@@ -44,7 +44,7 @@ class TickLake:
     def of(self, context: dg.SensorEvaluationContext) -> Iterator[HudiLakeResource]:
         """Yield the lake of the code location, with the values of the environment.
 
-        One of a subclass that opens something for Dagster to close is made in each tick.
+        A lake of a subclass with resources that Dagster must close is made in each tick.
         """
         known = resource_definitions_of(context)
         definition = known.get(self.key, self.lake)
@@ -61,12 +61,12 @@ class TickLake:
 
 
 def utc_now() -> datetime:
-    """Return the time now, with its zone."""
+    """Return the current time, with its zone."""
     return datetime.now(UTC)
 
 
 def busy_tables(instance: dg.DagsterInstance, lake: str, names: Sequence[str]) -> frozenset[str]:
-    """Return those of these tables of a lake for which a run of services waits or runs. A batch run without tables in its config is for all."""
+    """Return the tables of a lake, among these, for which a run of services waits or runs. A batch run without tables in its config is for all."""
     found: set[str] = set()
     for kind in ("table", "batch"):
         for run in instance.get_runs(dg.RunsFilter(tags={SERVICES_TAG: kind}, statuses=ACTIVE)):

@@ -1,9 +1,9 @@
-"""``HudiPipes``: the rows of an asset are written by another process, which Dagster starts through one of its Pipes clients.
+"""``HudiPipes``: another process, which Dagster starts through a Pipes client, writes the rows of an asset.
 
-The process writes with `pyhudi.commit_for`. Before it takes the table's lock for its commit it asks this step, through a folder of the lake
-(`orchestration.Permit`), and the step answers with the same gates as for its own commits. So Terminate, a killed run worker or a lost cluster job
-publish nothing. The step then finds the commit by its identity, and reports it as every other commit. A retry adopts the commit of the attempt
-before.
+The process writes with `pyhudi.commit_for`. Before it takes the table's lock for its commit, it asks this step through a folder of the lake
+(`orchestration.Permit`). The step answers with the same gates as for its own commits. So nothing is published after Terminate, after the end of the
+run worker or of the cluster job. The step then finds the commit by its identity, and reports it as every other commit. A retry adopts the commit of
+the previous attempt.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class HudiPipes:
     Args:
         client: a Pipes client of Dagster: `dagster.PipesSubprocessClient`, that of EMR, Databricks or Kubernetes, or your own.
         operation: the write operation; default: that of the asset.
-        wait_seconds: how long the process waits for the permission to commit, before it gives up.
-        extras: further extras of the Pipes session.
+        wait_seconds: the longest wait of the process for the permission to commit.
+        extras: other extras of the Pipes session.
         arguments: the other arguments of ``client.run``, such as ``command=[...]``.
 
     Example:
@@ -81,7 +81,7 @@ class HudiPipes:
         self.arguments = arguments
 
     def refuse_unfit(self, info: HudiAssetInfo, *, incremental: bool) -> None:
-        """Raise `InvalidOptionError` for an asset whose promises only a step can keep that has the rows."""
+        """Raise `InvalidOptionError` for an asset with settings that only a step with the rows can fulfil."""
         unfit = {
             "pre_commit": bool(info.pre_commit),
             "on_foreign_rows='drop'": info.partitions is not None and info.on_foreign_rows == "drop",
@@ -97,7 +97,7 @@ class HudiPipes:
 
 @dataclass(frozen=True, slots=True)
 class PipesWritten:
-    """What a process has done: its commit, or none; and what it reported through Pipes, as metadata."""
+    """The result of the process: its commit, or none; and its reports through Pipes, as metadata."""
 
     written: writer.CompletedCommit | None
     metadata: Mapping[str, Any]
@@ -105,7 +105,7 @@ class PipesWritten:
 
 
 NOTHING = PipesWritten(None, {})
-"""What no process has done."""
+"""The result without a process."""
 
 
 def run(
@@ -167,7 +167,7 @@ def _request(lake: HudiLakeResource, info: HudiAssetInfo, step: Step, asked: Hud
 
 @contextmanager
 def _answering(permit: orchestration.Permit, step: Step, lake: HudiLakeResource, info: HudiAssetInfo) -> Iterator[None]:
-    """Inside this context, questions are answered by another thread, because the client blocks this one."""
+    """Answer questions in another thread inside this context, because the client blocks this one."""
     ended = threading.Event()
 
     def answer() -> None:
@@ -189,7 +189,7 @@ def _answering(permit: orchestration.Permit, step: Step, lake: HudiLakeResource,
 
 
 def _why_not(question: Mapping[str, Any], step: Step, lake: HudiLakeResource, info: HudiAssetInfo) -> str:
-    """Say why the commit is not wanted; empty if it is. The gates are those of every commit of a step."""
+    """Return why the commit is not wanted; empty if it is. The gates are those of every commit of a step."""
     try:
         table = lake.table(info.table, info.settings)
         writer.refuse_foreign(table, info, step, frozenset(question.get("partitions", ())))

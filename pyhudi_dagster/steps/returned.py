@@ -1,4 +1,4 @@
-"""What the function of an asset may return, in Dagster's words."""
+"""The possible return values of an asset's function, in Dagster's words."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _HOW = {
 
 
 def giver(name: str = "The asset") -> Giver:
-    """Say who gives the rows, with what to return instead of Dagster's own values."""
+    """Return the source of the rows, with advice what to return instead of Dagster's own values."""
     return Giver(name, _HOW, interrupts.claim)
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a function returned for one table: the write, or a process that makes it, and the metadata and tags that the function adds."""
+    """The return value of a function for one table: the write, or a process that makes it, and additional metadata and tags."""
 
     write: Any
     metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -45,7 +45,7 @@ NO_REQUEST = Request(None)
 def request_of(returned: Any, operation: Operation, key: dg.AssetKey, whose: str = "The write") -> Request:
     """Return the request in rows, a `HudiWrite`, or one of Dagster's results around them.
 
-    Raises `InvalidOptionError` for a result of another asset, and for what a result says beside rows, metadata and tags.
+    Raises `InvalidOptionError` for a result of another asset, and for a result with fields other than rows, metadata and tags.
     """
     metadata: Mapping[str, Any] = {}
     tags: Mapping[str, str] = {}
@@ -57,7 +57,7 @@ def request_of(returned: Any, operation: Operation, key: dg.AssetKey, whose: str
 
 
 def _has_rows(result: dg.MaterializeResult[Any]) -> bool:
-    """Say whether somebody gave it a value. Without one it is an event, which is no data."""
+    """Say whether a result has a value. A result without one is an event, not data."""
     return result.value is not dg.MaterializeResult().value and result.value is not None
 
 

@@ -1,4 +1,4 @@
-"""Runs one action of a Dagster step on one table: a write, or later a table service.
+"""Run one action of a Dagster step on one table: a write, or a table service.
 
 All actions share this module: the identity of the step (`Identity`, with the action), the adoption of an earlier commit of this attempt, work in a
 thread that Terminate can end, gates before the commit, the core's retry loop, the choice of errors that Dagster may retry, and the progress in the
@@ -56,13 +56,13 @@ class Step:
     gates: tuple[Gate, ...] = ()
 
     def with_gates(self, *gates: Gate) -> Step:
-        """Return the same step with further gates."""
+        """Return the same step with additional gates."""
         return replace(self, gates=(*self.gates, *gates))
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A commit that this step has just made. ``write_seconds``: time until its files were staged; ``commit_seconds``: time after that."""
+    """A commit that this step has just made. ``write_seconds``: time until its files were staged; ``commit_seconds``: time afterwards."""
 
     commit: hudi.Commit
     write_seconds: float
@@ -116,7 +116,7 @@ def publish(
     """Make the commit of a begun write: fill it, inspect the staged rows, pass the gates, publish.
 
     ``fill`` writes the rows; ``inspect`` may raise an error to refuse the staged rows. Any error or interrupt rolls the write back. ``share`` gets
-    the gates, and returns a commit with other steps; None if there has to be one of this step alone.
+    the gates, and returns a commit that is shared with other steps; None if this step must make its own commit.
     """
     name = step.identity.asset_key
     started = staged = time.monotonic()

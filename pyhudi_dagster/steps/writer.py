@@ -57,7 +57,7 @@ class CompletedCommit:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What a step wants to write, and where."""
+    """The requested write of a step, and its table."""
 
     lake: HudiLakeResource
     info: HudiAssetInfo
@@ -67,7 +67,7 @@ class _Asked:
 
 
 def adopted(lake: HudiLakeResource, info: HudiAssetInfo, step: Step) -> CompletedCommit | None:
-    """Return the commit that this attempt has already made. Raises `TableError` for a table that is only read, before a function makes its rows."""
+    """Return the commit that this attempt has already made. Raises `TableError` for a read-only table, before a function computes rows."""
     table = existing(lake, info)
     if table is None:
         return None
@@ -95,7 +95,7 @@ def unreported(lake: HudiLakeResource, info: HudiAssetInfo, step: Step) -> Compl
 
 
 def _found(table: hudi.HudiTable, info: HudiAssetInfo, step: Step, commit: past_commits.PastCommit) -> CompletedCommit:
-    # What shares a commit has rows of its own partitions only.
+    # A writer that shares a commit has rows only in its own partitions.
     foreign = () if orchestration.is_shared(commit) else _foreign(info, step, commit.metadata.partitions)
     return CompletedCommit(table, commit, adopted=True, foreign=foreign)
 
@@ -130,7 +130,7 @@ def prepare(
     step: Step,
     changes: Sequence[incremental.Changes] = (),
 ) -> PreparedCommit | None:
-    """The same, before anything is written; None if there is nothing to write."""
+    """Prepare the commit of `write`, before anything is written; None if there is nothing to write."""
     asked = _Asked(lake, info, request, step, changes)
     if request.operation == "delete_partitions":
         return _deletion(asked)
@@ -157,10 +157,10 @@ def prepare(
 
 
 def _refuse_without_partition(info: HudiAssetInfo, step: Step, rows: Any) -> None:
-    """Raise `SchemaMismatchError` for rows without a partition column: neither Dagster nor the table fills it from the run's partition."""
+    """Raise `SchemaMismatchError` for rows without a partition column: neither Dagster nor the table fills it in from the run's partition."""
     there = {
         name.lower() for name in rows.schema.names
-    }  # of a name in other letters the core says which column is meant
+    }  # if a name differs only in case, the core says which column is meant
     missing = [name for name in info.partitions.columns if name.lower() not in there] if info.partitions else []
     if missing:
         own = ", ".join("/".join(value) for value in sorted(values_of(info, step) or ())[:_NAMED])
@@ -172,7 +172,7 @@ def _refuse_without_partition(info: HudiAssetInfo, step: Step, rows: Any) -> Non
 
 
 def _columns_of(lake: HudiLakeResource, info: HudiAssetInfo) -> pa.Schema | None:
-    """Return the columns that the table has, or is declared to have; None if neither is known."""
+    """Return the existing or declared columns of the table; None if neither is known."""
     table = existing(lake, info)
     if table is not None:
         return table.schema
@@ -203,7 +203,7 @@ def _deletion(asked: _Asked) -> PreparedCommit | None:
 
 
 def _advance(asked: _Asked) -> PreparedCommit | None:
-    """Return a commit with only the positions of changes that gave no rows, so that they are not read again."""
+    """Return a commit with only the positions of changes without rows, so that they are not read again."""
     info, step, request = asked.info, asked.step, asked.request
     if not any(asked.changes):
         return None
@@ -224,8 +224,9 @@ def _advance(asked: _Asked) -> PreparedCommit | None:
 
 @dataclass(slots=True)
 class PreparedCommit:
-    """One commit that is to be made. ``advances``: if there is nothing to change, a commit with only the positions follows. ``rows``: what it
-    writes, if that is rows.
+    """A prepared commit.
+
+    ``advances``: if there is nothing to change, a commit with only the positions follows. ``rows``: the rows of the write, if it has rows.
     """
 
     asked: _Asked
@@ -258,15 +259,17 @@ class PreparedCommit:
         return cls(asked, table, begun, fill, advances, descriptions or {})
 
     def stage(self) -> None:
-        """Write the files now, before `publish`, and refuse what a commit would refuse. Leave ``begun`` afterwards, which rolls back what was not
-        published."""
+        """Write the files now, before `publish`, and raise the refusals of a commit.
+
+        Leave ``begun`` afterwards, which rolls back an unpublished write.
+        """
         started = time.monotonic()
         self.fill(self.begun)
         self._inspect()
         self.stage_seconds = time.monotonic() - started
 
     def refuse_unfit(self) -> None:
-        """Raise the `PreCommitError` of staged rows that a validator refuses. The commit asks again, if the table has changed until then."""
+        """Raise the `PreCommitError` of staged rows that a validator refuses. The commit asks again if the table has changed until then."""
         if self.asked.info.pre_commit and self.begun.instant is not None:
             verdict = self.begun.would_commit()
             if isinstance(verdict.error, PreCommitError):
@@ -279,7 +282,7 @@ class PreparedCommit:
         return self._completed(runner.publish(self._gated(), self.table, self.begun, fill, self._inspect, share))
 
     def _may_share(self) -> bool:
-        """Say whether other runs may commit the rows with their own: an upsert of a run of partitions, and nothing else is asked of the commit."""
+        """Say whether other runs may commit the rows with their own: only for a plain upsert by a run of partitions."""
         asked = self.asked
         is_plain = asked.request.operation == "upsert" and not asked.changes and not asked.info.pre_commit
         return (
@@ -327,7 +330,7 @@ class PreparedCommit:
 def publish_together(
     together: orchestration.CommitTogether, prepared: Sequence[PreparedCommit]
 ) -> list[CompletedCommit | None]:
-    """`PreparedCommit.publish` for staged commits of several tables, in one step: all or none."""
+    """Publish staged commits of several tables as `PreparedCommit.publish`, in one step: all or none."""
     made = runner.publish_together(together, [(each._gated(), each.table, each.begun) for each in prepared])
     return [each._completed(one) for each, one in zip(prepared, made, strict=True)]
 
@@ -349,7 +352,7 @@ def _foreign(info: HudiAssetInfo, step: Step, paths: frozenset[str]) -> tuple[Va
 
 
 def refuse_foreign(table: hudi.HudiTable, info: HudiAssetInfo, step: Step, paths: frozenset[str]) -> None:
-    """Raise `ForeignRowsError` if the paths of a commit are outside the step's partitions and its asset does not allow that."""
+    """Raise `ForeignRowsError` if the paths of a commit are outside the step's partitions and the asset does not allow that."""
     foreign = _foreign(info, step, paths)
     if foreign and info.on_foreign_rows == "fail":
         raise _foreign_error(table, info, step, foreign)

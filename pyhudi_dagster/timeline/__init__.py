@@ -1,1 +1,1 @@
-"""A table's timeline and Dagster's events of it, as far as they name the same commits."""
+"""A table's timeline, and Dagster's events about its commits."""

@@ -1,6 +1,6 @@
 """Finds the commits of an asset that were reported to Dagster: their events have the tag ``hudi/completion``.
 
-The event of an output of the IO manager can have no tags but its data version, which is the completion time of its commit.
+The event of an IO manager's output cannot have tags except its data version, which is the completion time of its commit.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def reported_since(instance: dg.DagsterInstance, asset: dg.AssetKey, moment: dat
 
 
 def materialized_since(instance: dg.DagsterInstance, asset: dg.AssetKey, moment: datetime) -> frozenset[Reported]:
-    """Return the same of materializations only, which report commits with rows."""
+    """Return commits and partitions as `reported_since`, only of materializations, which report commits with rows."""
     wanted = dg.AssetRecordsFilter(asset, after_timestamp=moment.timestamp())
     return _found(wanted, instance.fetch_materializations)
 

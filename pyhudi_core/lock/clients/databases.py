@@ -23,7 +23,7 @@ else:
 
 _URL, _FORM = "pyhudi.lock.sql.url", "sqlite:///path/locks.db or postgresql://user:password@host:5432/database"
 _MODES = ("disable", "prefer", "require", "verify-ca", "verify-full")
-"""What ``sslmode`` can ask for, from the weakest; see `PostgresDatabase`."""
+"""The values of ``sslmode``, from the weakest; see `PostgresDatabase`."""
 
 
 class Connection(Protocol):
@@ -56,7 +56,7 @@ class Database(Protocol):
 class SqliteDatabase:
     """A file on a local disk. SQLite's own locks do not work on every network file system.
 
-    It is its own connection, and opens the file for each statement: whoever kept it open would not notice that the file was replaced.
+    It is also the connection, and opens the file for each statement: with an open file, it would not notice that the file was replaced.
     """
 
     path: str
@@ -82,7 +82,7 @@ class SqliteDatabase:
                 return cursor.rowcount, rows
 
     def close(self) -> None:
-        """No file stays open."""
+        """Do nothing: no file stays open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class PostgresDatabase:
         return _PostgresConnection(connection, self.address, errors)
 
     def _context(self) -> ssl.SSLContext | bool | None:
-        """Return what pg8000 takes for it: None for TLS if the server offers it, False for none."""
+        """Return pg8000's argument for TLS: None for TLS if the server offers it, False for clear text."""
         if self.tls in ("disable", "prefer"):
             return None if self.tls == "prefer" else False
         context = checking(self.ca, "sslrootcert of pyhudi.lock.sql.url")
@@ -156,7 +156,7 @@ def open_database(url: str, timeout_s: float) -> Database:
     """Parse the address of a database. Raises `InvalidOptionError`, which does not show the address, because it may contain a password."""
     path = unquote(urlsplit(url).path).lstrip("/") if url.startswith("sqlite:///") else ""
     if path:
-        # SQLAlchemy writes an absolute path with one slash more; both are one file, so they are one lock.
+        # SQLAlchemy writes an absolute path with one more slash; both forms name one file, so they are one lock.
         return SqliteDatabase(f"/{path}", timeout_s)
     parts = parts_of(_URL, url, _FORM, "postgresql", "postgres")
     if len(parts.path) < 2:

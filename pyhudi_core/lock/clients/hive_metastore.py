@@ -57,7 +57,7 @@ class HiveConnection:
         self._turn = 0
 
     def call(self, method: str, *arguments: object) -> Any:
-        """Send one request. Raises `LockServerError` after any other failure than that of a missing lock, and closes the connection.
+        """Send one request. After any failure except a missing lock, this closes the connection and raises `LockServerError`.
 
         Raises `NoSuchLock` if the metastore says that the lock does not exist.
         """
@@ -85,7 +85,7 @@ class HiveConnection:
         return (TException, OSError, EOFError, UnicodeError)
 
     def failed(self, error: Exception) -> str:
-        """Close the connection after a failure, so that the next request goes to the next server; returns what failed, as text."""
+        """Close the connection after a failure, so that the next request goes to the next server. Return a text about the failure."""
         self.close()
         self._turn += 1
         return f"{type(error).__name__} {getattr(error, 'message', None) or error!s}".rstrip()

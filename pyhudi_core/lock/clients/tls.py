@@ -23,7 +23,10 @@ def refuse_missing_file(path: str, key: str) -> None:
 
 
 def checking(ca: str, key: str) -> ssl.SSLContext:
-    """TLS that checks certificate and name; by the authorities of a file, or by those of this machine. ``key``: the option with the file."""
+    """Return a TLS context that checks certificate and name against the authorities in a file, or those of this machine.
+
+    ``key``: the option with the file.
+    """
     refuse_missing_file(ca, key)
     try:
         return ssl.create_default_context(cafile=ca or None)

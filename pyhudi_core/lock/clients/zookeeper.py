@@ -13,7 +13,7 @@ from pyhudi_core.lock.clients.tls import refuse_missing_file
 
 kazoo_errors: Any = lazy("kazoo.exceptions")
 _READ_SHARE = 1.5
-"""kazoo waits two thirds of the session's time for an answer, and keeps only this value."""
+"""The session's time divided by kazoo's wait for an answer. Kazoo stores only that wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Who asks, and how that is shown: ``digest`` or ``sasl``."""
+    """The user of the connection, and how the user is authenticated: ``digest`` or ``sasl``."""
 
     how: str
     user: str
@@ -43,7 +43,7 @@ class ZooKeeper:
         session_s: requested length of a session in seconds; the server may grant less.
         request_s: seconds to wait for a connection, and for each answer.
         tls: None for clear text.
-        login: None for nobody.
+        login: None for no user.
     """
 
     hosts: str
@@ -70,7 +70,7 @@ class ZooKeeper:
         return session
 
     def _security(self) -> dict[str, Any]:
-        """Return what kazoo is told of TLS and of the user."""
+        """Return kazoo's arguments for TLS and for the user."""
         given: dict[str, Any] = {}
         if self.tls is not None:
             files = {"ca": self.tls.ca, "certfile": self.tls.certificate, "keyfile": self.tls.key}
@@ -115,7 +115,7 @@ class ZooKeeperSession:
             self.granted_s = min(self.granted_s, waits[0] * _READ_SHARE / 1000)
             return waits
 
-        # kazoo does not tell which time the server has granted.
+        # kazoo does not expose the time that the server has granted.
         client._connection._connect = connect_and_note
 
     def start(self) -> None:

@@ -1,8 +1,8 @@
 """The lock of Hudi's DynamoDBBasedLockProvider, so that Java and Python writers exclude each other; and times from DynamoDB.
 
 Hudi uses Amazon's lock client: an item with the attributes ``key``, ``ownerName``, ``leaseDuration`` (milliseconds, as text) and
-``recordVersionNumber``. Its holder writes a new version number with each renewal. Whoever waits and has seen one version number for the length of
-the lease replaces the item, on condition that it still has this number. So no two clocks are ever compared.
+``recordVersionNumber``. The holder writes a new version number with each renewal. A waiting writer that has seen the same version number for the
+length of the lease replaces the item, on condition that it still has this number. So clocks are never compared.
 
 Rules of this package only: the owner's name is unique for each acquisition, so a request without an answer is recognized later; a
 table object remembers what it has observed, so that a repeated call need not observe from the beginning; the lock of a dead process of this
@@ -154,7 +154,7 @@ class DynamoDbAcquisition(Acquisition):
         return f"{who}, with a lease of {seen.get(_LEASE)} ms"
 
     def _may_take(self, seen: Mapping[str, str]) -> bool:
-        """Say whether the item is released, ours, or has not been renewed for its lease."""
+        """Say whether the item is released, is ours, or has not been renewed for the length of its lease."""
         if _RELEASED in seen or seen.get(_OWNER) == self._owner:
             return True
         if _PROCESS in seen and self._server.process.is_gone(seen[_PROCESS]):
@@ -240,7 +240,10 @@ def _table(request: LockRequest) -> DynamoDb:
 
 
 def _refuse_half_credentials(given: DynamoDbOptions) -> None:
-    """Raise `InvalidOptionError` for a key without the other. Other parts of Hudi read these options, too, so it is asked only for DynamoDB."""
+    """Raise `InvalidOptionError` if only one half of the credentials is given.
+
+    This is checked only for DynamoDB, because other parts of Hudi read these options, too.
+    """
     keys = {"hoodie.aws.access.key": given.access_key, "hoodie.aws.secret.key": given.secret_key}
     missing = [key for key, value in keys.items() if not value]
     if len(missing) == 1 or (missing and given.session_token):
@@ -259,7 +262,7 @@ def _lock(request: LockRequest) -> LockProvider:
     """Return the lock of the item that Hudi's provider of this name chooses."""
     key = request.implicit_key() if request.lock.provider == "dynamodb_implicit" else _key(request)
     runtime = request.runtime
-    # Half of the wait, so that a writer that waits sees the lease of a dead one end.
+    # Half of the wait, so that a waiting writer observes the end of a dead writer's lease.
     lease_ms = max(_SHORTEST_LEASE_MS, request.lock.wait_ms // 2)
     return served(request, DynamoDbLockServer(_table(request), key, lease_ms, runtime.clock, runtime.process))
 

@@ -1,13 +1,14 @@
 """The lock of Hudi's HiveMetastoreBasedLockProvider, so that Java and Python writers exclude each other through a Hive Metastore.
 
-Hudi asks the metastore for an exclusive lock on a table's name; no such table has to exist. The metastore queues requests in their order: a request
-that waits keeps later ones out. A request that gets no heartbeat for the metastore's time (``metastore.txn.timeout``, 5 minutes by default)
-counts as abandoned. A metastore removes such requests only if its housekeeping threads run (``metastore.housekeeping.threads.on``), and by default
-they do not. So a waiting writer also removes a request before its own one if its heartbeat has not changed for that time.
+Hudi asks the metastore for an exclusive lock on a table's name; no such table has to exist. The metastore queues requests in order: a waiting request
+blocks later ones. A request without a heartbeat for ``metastore.txn.timeout`` (5 minutes by default) counts as abandoned. A metastore removes such
+requests only if its housekeeping threads run (``metastore.housekeeping.threads.on``), and by default they do not. So a waiting writer also removes an
+earlier request whose heartbeat has not changed for that time.
 
-A request that waits is never checked again (``check_lock``): within one transaction the metastore would write its heartbeat and then wait for its
-turn to read all requests, and on Derby whoever has the turn waits for that heartbeat, for minutes (decision 0094). A waiting writer reads the queue.
-When its request is the first, it gives it back and asks anew. Writers that see a request waiting do not ask.
+A waiting request is never checked again with ``check_lock``, because on Derby that can block for minutes (decision 0094). In one transaction the
+metastore would write the heartbeat and then wait for its turn to read all requests, while the process that has the turn waits for that heartbeat.
+Instead, a waiting writer reads the queue. When its request is the first, it withdraws the request and makes a new one. Writers that see a waiting
+request make none.
 
 Each acquisition has a connection of its own, which is opened again after a failure.
 """
@@ -131,7 +132,7 @@ class HiveAcquisition:
             return True
         if self._lock_id is None:
             if self._asked and any(self._waits(entry) for entry in self._others()):
-                return False  # another writer has the one place
+                return False  # another writer has the only waiting position
             if self._enqueue():
                 return True
         return self._advance()
@@ -167,13 +168,13 @@ class HiveAcquisition:
         return self._connection.call(method, *arguments)
 
     def _enqueue(self) -> bool:
-        """Ask for the lock; whether it is ours. If not, the request waits in the queue."""
+        """Ask for the lock, and return whether it is ours. If not, the request waits in the queue."""
         types, process = self._types, self._contender.process
         part = types.LockComponent(
             types.LockType.EXCLUSIVE, types.LockLevel.TABLE, self._server.database, self._server.table
         )
         agent = f"{_MARK}{self._contender.token} {self._contender.note}".rstrip()
-        # A process that is cut off could be another one.
+        # A truncated process could look like another one.
         host = process if len(process) <= _LONGEST_TEXT else process.partition("|")[0]
         request = types.LockRequest([part], user="pyhudi", hostname=_cut_off(host), agentInfo=_cut_off(agent))
         self._may_have_more, before = True, self._may_have_more
@@ -183,20 +184,20 @@ class HiveAcquisition:
         return bool(answer.state == types.LockState.ACQUIRED)
 
     def _adopt(self) -> bool:
-        """Find the requests that got no answer; whether one of them has the lock. One that waits becomes the place in the queue."""
+        """Find the requests that got no answer; return whether one of them has the lock. A waiting one becomes the request in the queue."""
         mine = [entry for entry in self._queue() if self._is_mine(entry)]
         acquired = [entry for entry in mine if not self._waits(entry)]
         self._lock_id = next((int(entry.lockid) for entry in [*acquired, *mine]), None)
         for entry in mine:
             if entry.lockid != self._lock_id:
-                self._unlock(entry.lockid)  # it would keep the other one waiting
+                self._unlock(entry.lockid)  # it would block the other request
         return bool(acquired) and self.renew()
 
     def _advance(self) -> bool:
-        """Ask again if no other request is before the own one, which waits; whether the lock is ours.
+        """Ask again if no other request is before the waiting own one; return whether the lock is ours.
 
-        A request that waits is exchanged for a new one, see the module's docstring. So at most one may wait, or two could exchange theirs in turn
-        for ever: a later one is given back.
+        The waiting request is replaced by a new one (see the module's docstring). At most one request may wait, because two writers could replace
+        theirs in turn endlessly. So a later request is withdrawn.
         """
         others = self._others()
         if self._lock_id is None:
@@ -211,9 +212,9 @@ class HiveAcquisition:
         return not before and self._enqueue()
 
     def _others(self) -> list[Any]:
-        """Return the requests of others.
+        """Return the requests of other writers.
 
-        Abandoned ones are removed: if their process has ended, or if they had no heartbeat for the metastore's time.
+        Abandoned requests are removed: those whose process has ended, and those without a heartbeat for the metastore's time.
         """
         server, queue = self._server, self._queue()
         now = server.clock.monotonic()
@@ -265,7 +266,7 @@ def _seconds(text: str) -> float:
 
 
 def _cut_off(text: str) -> str:
-    """Return the text as the metastore's columns take it."""
+    """Return the text, truncated to the length of the metastore's columns."""
     return text.encode("ascii", "replace").decode()[:_LONGEST_TEXT]
 
 

@@ -96,7 +96,7 @@ class SqlLockServer:
             connection.run(_CREATE, {})
         except LockServerError as error:
             if "already exists" not in error.message and "duplicate key" not in error.message:
-                raise  # PostgreSQL reports two that create the table at the same time
+                raise  # PostgreSQL raises this if two processes create the table at the same time
         return connection.run(text, values)
 
 

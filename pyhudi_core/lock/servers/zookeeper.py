@@ -3,8 +3,8 @@
 Hudi uses Curator's InterProcessMutex: each writer creates an ephemeral, sequential node ``_c_<unique>-lock-<number>`` below the lock's node,
 and the lowest number has the lock. An ephemeral node ends with the session of its writer, so a dead writer's lock ends by itself.
 
-Each acquisition has a session of its own. A renewal is a write to the own node, not a read, because a server of an ensemble that has lost its
-leader still answers reads: the leader could have ended the session meanwhile.
+Each acquisition has a session of its own. A renewal is a write to the own node, not a read. A server that has lost its leader still answers reads,
+although the leader may have ended the session meanwhile.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ class ZooKeeperAcquisition(Acquisition):
         return session
 
     def _queue(self, session: ZooKeeperSession) -> list[str]:
-        """Return the nodes of all who hold the lock or wait for it, in the order of their numbers."""
+        """Return the nodes of the holder and of all waiting writers, in the order of their numbers."""
         try:
             names = session.call("get_children", self._server.path)
         except kazoo_errors.NoNodeError:

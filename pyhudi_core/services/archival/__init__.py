@@ -1,1 +1,1 @@
-"""Archival of the timeline: `archival` is the service, `limits` says which instants it may take."""
+"""Archival of the timeline: `archival` is the service, `limits` selects the instants."""

@@ -1,11 +1,11 @@
-"""Archival: completed instants leave the active timeline for the history (specification, "LSM Timeline"; limits in `limits`).
+"""Archival: completed instants move from the active timeline to the history (specification, "LSM Timeline"; limits in `limits`).
 
-Nothing of it is on the timeline. Its steps, under the table's lock but for the first: sweep data files that no commit names, because files of
-archived instants count by their names alone; write the rows; make the next manifest, which is the decision; move the pointer; delete the files
-of what is archived; merge layers. Last, without the lock, staged bytes go that came after their instant's end. A process that dies at any step
-leaves a table that reads the same, and the next run finishes its work. Two runs at once, with a lock that has expired, decide one after the
-other, and neither deletes what is not in the history as it is then. Of a long timeline a part is archived at a time, the oldest first, and in
-between other writers get the lock.
+An archival is not an instant on the timeline. First, without the lock, it sweeps data files that no commit names, because files of archived instants
+are valid by their names alone. The next steps are under the table's lock: write the rows; create the next manifest, which is the decision; move the
+pointer; delete the timeline files of archived instants; merge layers. Last, without the lock, it removes staged bytes that were stored after their
+instant's end. If the process dies at any step, readers see the same table, and the next run finishes the work. If a lock expired and two runs
+overlap, they decide one after the other, and neither deletes an instant that is missing in the current history. A long timeline is archived in parts,
+the oldest first; between two parts other writers get the lock.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ from pyhudi_core.transaction.rollback import sweep_late_bytes
 from pyhudi_core.write.retrying import Retries
 
 AT_ONCE = 100
-"""So many instants are archived while the lock is held, which bounds the time that writers wait, and the memory."""
+"""How many instants are archived under the lock. This bounds the time that writers wait, and the memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArchivalResult(ServiceResult):
-    """What a run did. ``instants`` are those that it moved to the archived timeline, by requested time.
+    """The result of a run. ``instants`` are the requested times of the instants that it moved to the archived timeline.
 
     Attributes:
         swept: data files that no commit named, relative to the table.
-        deleted: files of the active timeline, also those that an earlier run had left.
-        merges: merges of the history's files.
+        deleted: deleted files of the active timeline, including leftovers of an earlier run.
+        merges: number of merges of the history's files.
     """
 
     service: ClassVar[str] = "archival"
@@ -66,13 +66,13 @@ class ArchivalResult(ServiceResult):
     merges: int = 0
 
     def and_then(self, later: ArchivalResult) -> ArchivalResult:
-        """Return both together; what kept more from going is what kept it in the end."""
+        """Return the sum of both results. The reason (``why_not``) is that of the later one."""
         instants, deleted = self.instants + later.instants, self.deleted + later.deleted
         return ArchivalResult(instants, later.why_not, self.swept + later.swept, deleted, self.merges + later.merges)
 
     @property
     def figures(self) -> Figures:
-        """Instants, files and merges."""
+        """Numbers of instants, files and merges."""
         return {
             "instants": len(self.instants),
             "swept": len(self.swept),
@@ -90,14 +90,14 @@ class ArchivalResult(ServiceResult):
 
 
 class Archival(TableService[ArchivalResult]):
-    """Archival of one table. Hudi has no instant for it, so ``schedule`` returns None, and ``execute`` makes its own plan."""
+    """Archival of one table. Hudi has no instant for archival, so ``schedule`` returns None, and ``execute`` makes its own plan."""
 
     name = "archival"
     summary = "move old instants to the archived timeline"
     turns = ("archival.automatic",)
 
     def plan(self) -> ArchivalPlan:
-        """Return what `run` would archive now, and what keeps more from going. Changes nothing."""
+        """Return what `run` would archive now, and which limit keeps the rest. Changes nothing."""
         plan = plan_now(self.context, rules_of(self.context, triggered=False))
         if not plan:
             return plan
@@ -118,20 +118,20 @@ class Archival(TableService[ArchivalResult]):
     def _run(self, how: Execution, retries: Retries) -> ArchivalResult:
         """Archive down to ``hoodie.keep.min.commits``, whether or not there are more than ``hoodie.keep.max.commits``.
 
-        The gate is asked each time before the lock is taken. Nothing of an archival holds extra metadata, and no task runs on Spark.
+        The gate is asked each time before the lock is taken. An archival stores no extra metadata, and runs no Spark tasks.
         """
         rules = rules_of(self.context, triggered=False)
         return retries.until_done(lambda: archive(self.context, rules, how.gate, how.progress))
 
     def take_over(self) -> ArchivalResult:
-        """Finish a run that died: move the pointer, delete the files of what is archived. Archives nothing more."""
+        """Finish a run that died: move the pointer, and delete the files of archived instants. Archives no other instants."""
         if not _is_left_over(self.context):
             return self._nothing("no run was interrupted")
         rules = rules_of(self.context, triggered=False)
         return _when_published(self.context, partial(_move, self.context, rules, "", frozenset()))
 
     def after_commit(self, turn: Turn) -> bool:
-        """Archive, if that is due and ``hoodie.archive.automatic`` is on; by the timeline that the commit found, without a listing."""
+        """Archive, if that is due and ``hoodie.archive.automatic`` is on. The check uses the timeline that the commit found, without a listing."""
         folder, rules = self.context.folder, rules_of(self.context, triggered=True)
         found = folder.latest or folder.load()
         most = rules.keep_max or 0
@@ -145,7 +145,7 @@ class Archival(TableService[ArchivalResult]):
 
 
 def rules_of(context: TableContext, *, triggered: bool) -> ArchivalRules:
-    """Return the rules by the options; ``triggered``: only when there are more commits than `hoodie.keep.max.commits``.
+    """Return the rules by the options. With ``triggered``, they archive only if there are more commits than ``hoodie.keep.max.commits``.
 
     A metadata table keeps one commit more than its data table, as in Hudi.
     """
@@ -163,7 +163,7 @@ def archive(
     if not planned and not _is_left_over(context):
         return ArchivalResult(why_not=planned.why_not)
     done = ArchivalResult(swept=swept)
-    # Files that are gone stay gone, so what was looked at here counts under the lock, where no writer should wait for listings.
+    # Deleted files never come back, so this check stays valid under the lock, where no writer should wait for listings.
     cleaned = frozenset(instant for instant in planned.instants if instant.action is Action.REPLACECOMMIT)
     while True:
         progress("archive instants", len(done.instants), len(planned.instants))
@@ -174,19 +174,20 @@ def archive(
             if done and not context.prefix:
                 sweep_late_bytes(context, done.instants[-1].requested_time)
             return replace(done, why_not=stop or done.why_not or planned.why_not)
-        rules = replace(rules, keep_max=None)  # it was due when it began
+        rules = replace(rules, keep_max=None)  # the archival was due when it began
 
 
 def _when_published(context: TableContext, move: Callable[[], ArchivalResult]) -> ArchivalResult:
-    """Move under the lock, after everything that was decided is published. The history's next manifest is the decision, so there is no intent."""
+    """Move instants under the lock, after every earlier decision is published. The decision is the history's next manifest, so there is no intent."""
     done: list[ArchivalResult] = []
     decide(context, lambda _: done.append(move()), lambda _: None, Terms("archive", any_lock=True))
     return done[0]
 
 
 def _move(context: TableContext, rules: ArchivalRules, before: str, cleaned: Set[Instant]) -> ArchivalResult:
-    """Return the steps under the lock, for the oldest instants before ``before``: up to there unnamed files are swept. Of replacecommits only those
-    go that are ``cleaned``.
+    """Do the steps under the lock, for the oldest instants before ``before``; unnamed files older than that are swept.
+
+    Replacecommits are archived only if they are in ``cleaned``.
     """
     folder = context.folder
     writer = HistoryWriter(folder.history, create_once, lambda: context.runtime.ids.uuid().replace("-", ""))
@@ -194,7 +195,7 @@ def _move(context: TableContext, rules: ArchivalRules, before: str, cleaned: Set
     if listed.problem is not None:
         raise folder.history.lost(listed)
     if listed.number and listed.version != listed.number:
-        writer.point()  # a process died before it did; nothing may be deleted before Hudi's readers know of the history
+        writer.point()  # a process died before this step; no file may be deleted before Hudi's readers know the history
     plan = _plan(context, rules, cleaned.__contains__)
     chosen = tuple(instant for instant in plan.instants if instant.requested_time < before)[:AT_ONCE]
     moved: tuple[Instant, ...] = ()
@@ -215,7 +216,7 @@ def _move(context: TableContext, rules: ArchivalRules, before: str, cleaned: Set
 
 
 def _is_left_over(context: TableContext) -> bool:
-    """Say whether a run died before it had deleted everything, or moved the pointer."""
+    """Say whether a run died before it deleted all files, or before it moved the pointer."""
     files, has_history = context.folder.files()
     if not has_history:
         return False
@@ -223,16 +224,16 @@ def _is_left_over(context: TableContext) -> bool:
     return (bool(state.number) and state.version != state.number) or bool(context.folder.history.among(files, state))
 
 
-# --- what the limits need to know
+# --- the state that the limits need
 
 
 def plan_now(context: TableContext, rules: ArchivalRules) -> ArchivalPlan:
-    """Plan from the table as it is. Reads a few small files; data folders only where a replacecommit could go."""
+    """Plan from the current state of the table. Reads a few small files, and lists data folders only if a replacecommit could be archived."""
     return _plan(context, rules, lambda instant: _is_cleaned(context, instant))
 
 
 def _plan(context: TableContext, rules: ArchivalRules, is_cleaned: Callable[[Instant], bool]) -> ArchivalPlan:
-    """Plan from the table as it is; once more if a rollback or a restore has undone a commit after the timeline was read."""
+    """Plan from the current state of the table; plan again if a rollback or a restore undid a commit after the timeline was read."""
     while True:
         try:
             return _planned(context, rules, is_cleaned)
@@ -242,11 +243,11 @@ def _plan(context: TableContext, rules: ArchivalRules, is_cleaned: Callable[[Ins
 
 
 def _planned(context: TableContext, rules: ArchivalRules, is_cleaned: Callable[[Instant], bool]) -> ArchivalPlan:
-    # Reservations first: a writer that gives its own back in between has completed, and shows on the timeline.
+    # Reservations are read first: a writer that ends its reservation in between has completed, and is on the timeline.
     reserved = _reserved(context)
     data_first = _data_first(context)
     timeline = _unarchived(context.folder)
-    # An indexing that is executed compares itself with all commits since it began, so they stay. A planned one keeps nothing.
+    # An indexing that is executed reads all commits since it began, so they stay. A planned indexing keeps nothing.
     known = {i.requested_time for i in timeline if not (i.action is Action.INDEXING and i.state is State.INFLIGHT)}
     state = ArchivalState(
         timeline,
@@ -265,9 +266,9 @@ def _planned(context: TableContext, rules: ArchivalRules, is_cleaned: Callable[[
 
 
 def _compaction_from(context: TableContext, timeline: Timeline) -> str | None:
-    """Return the first instant that the trigger of compactions counts: of a metadata table's, or of a merge-on-read table's.
+    """Return the first instant that the trigger of compactions counts, for a metadata table or a merge-on-read table.
 
-    Hudi's timeline of a metadata table must not begin with a late build, whose time is one of the first, so that one stays for no trigger.
+    A metadata table's timeline must not begin with a late build, because a late build has one of the first times. So the trigger keeps no late build.
     """
     options = context.options.compaction
     if context.prefix:
@@ -280,7 +281,7 @@ def _compaction_from(context: TableContext, timeline: Timeline) -> str | None:
 
 
 def _data_first(context: TableContext) -> str | None:
-    """For a metadata table: the first time on the timeline of its data table. Readers ask that timeline first for what is in a log file."""
+    """Return, for a metadata table, the first time on the timeline of its data table. Readers check that timeline before they use a log file."""
     if not context.prefix:
         return None
     data = next(place for place in context.companions if not place.prefix)
@@ -288,7 +289,7 @@ def _data_first(context: TableContext) -> str | None:
 
 
 def _unarchived(folder: TimelineFolder) -> Timeline:
-    """The active timeline without what is archived already, but not deleted yet."""
+    """Return the active timeline without instants that are archived and not deleted yet."""
     timeline = folder.load()
     archived = folder.history.among(timeline) if timeline.has_history else set()
     return Timeline(tuple(i for i in timeline if i not in archived), timeline.has_history)
@@ -309,7 +310,10 @@ def _schema_commit(context: TableContext, timeline: Timeline) -> str | None:
 
 
 def _empty(context: TableContext, timeline: Timeline, rules: ArchivalRules) -> frozenset[str]:
-    """Return the commits that changed no rows; what cannot be read counts as one that did. Looked at only where it can matter."""
+    """Return the commits that changed no rows.
+
+    A commit that cannot be read counts as one that changed rows. The search runs only if the result matters.
+    """
     commits = [instant for instant in timeline.commits if instant.completion_time is not None]
     if len(commits) <= (rules.keep_min if rules.keep_max is None else rules.keep_max):
         return frozenset()
@@ -340,7 +344,7 @@ def _metadata_table(context: TableContext) -> MetadataTableInUse | None:
 
 
 def _is_cleaned(context: TableContext, instant: Instant) -> bool:
-    """Say whether the files that a replacecommit replaced are gone."""
+    """Say whether the files that a replacecommit replaced are deleted."""
     for partition, file_ids in context.folder.read_commit(instant).replaced.items():
         gone = set(file_ids)
         for info in context.storage.list_folder(partition).objects if gone else ():
@@ -354,11 +358,13 @@ def _is_cleaned(context: TableContext, instant: Instant) -> bool:
 
 
 def _sweep(context: TableContext, plan: ArchivalPlan) -> tuple[tuple[str, ...], str, str]:
-    """Remove base and log files from before the first write that stays, which no completed commit names. Returns them, that write's requested time,
-    and why no more than the instants before it go: files that a recovery left out stay, and readers must not take them for files of archived commits.
+    """Remove base and log files that no completed commit names and that are older than the first remaining write.
+
+    Returns these files, the requested time of that write, and the reason for this limit: files that a recovery omitted stay, and readers must not
+    take them for files of archived commits.
     """
-    # The listing first: whose file it shows has announced itself before, and is on the timeline after it, though the plan may not know it.
-    # Files of a metadata table count by their instants alone, and commits of Hudi's do not name all of them.
+    # The listing comes first. The writer of a listed file announced its instant before, so the timeline that is read afterwards shows the instant,
+    # even if the plan does not know it. Files of a metadata table are valid by their instants alone, and Hudi's commits do not name all of them.
     infos = [] if context.prefix else objects_of_table(context.storage, context.runtime.executor)
     listed = [(split(info.path)[1], info.path) for info in infos]
     timeline = _unarchived(context.folder)
@@ -379,7 +385,7 @@ def _sweep(context: TableContext, plan: ArchivalPlan) -> tuple[tuple[str, ...], 
             named = set(named_paths(context.folder.read_commit(completed[time])))
             unnamed |= {path: time for path in paths if path not in named}
         elif time < first and timeline.has_history:
-            continue  # readers take it for a file of an archived commit, and it may be one
+            continue  # readers take it for a file of an archived commit, which it may be
         elif not _is_at_work(context, time) and context.folder.archived(timeline, time) is None:
             unnamed |= dict.fromkeys(paths, time)
     recovered = recovered_until(timeline, context.folder.read_commit) if unnamed else ""
@@ -394,6 +400,6 @@ def _sweep(context: TableContext, plan: ArchivalPlan) -> tuple[tuple[str, ...], 
 
 
 def _is_at_work(context: TableContext, time: str) -> bool:
-    """Say whether a write with this requested time is pending, whatever the listing of the timeline shows."""
+    """Say whether a write with this requested time is pending, even if the listing of the timeline does not show it."""
     inflight = (Instant(time, action, State.INFLIGHT) for action in WRITE_ACTIONS)
     return any(context.storage.head(context.folder.file(instant)) is not None for instant in inflight)

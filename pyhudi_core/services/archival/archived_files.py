@@ -21,7 +21,7 @@ _PLANS = {
 
 
 def rows_of(folder: TimelineFolder, instants: Sequence[Instant]) -> list[HistoryRow]:
-    """Return the rows of completed instants. Raises `ObjectNotFoundError` if one is not on the active timeline any more."""
+    """Return the rows of completed instants. Raises `ObjectNotFoundError` if one is no longer on the active timeline."""
     files, _ = folder.files()
     pending = {(file.group, file.action, file.state) for file in files if file.is_pending}
     rows = []
@@ -50,8 +50,8 @@ def rows_of(folder: TimelineFolder, instants: Sequence[Instant]) -> list[History
 def drop_archived(folder: TimelineFolder) -> int:
     """Delete the files of archived instants, pending files first, then completed ones, oldest first and one at a time; return their number.
 
-    The archived timeline is read back before. A pending write that is not archived keeps everything newer than itself: a delayed process may just
-    have announced it, and its requested time must stay the smallest on the timeline.
+    The archived timeline is read again before. Instants newer than a pending write that is not archived stay: a delayed process may just have
+    announced the write, and its requested time must remain the smallest on the timeline.
     """
     # The archived timeline is read first, so that the later listing shows every instant announced since.
     state = folder.history.state()
@@ -67,8 +67,9 @@ def drop_archived(folder: TimelineFolder) -> int:
     ]
     first = min(active, default=None)
     gone = sorted(file for file in files if file.group in groups and (first is None or file.requested_time < first))
-    # The pending files first: without its completed file an instant would look like one that is at work. Their order does not matter. That of the
-    # completed ones does: what is missing on the timeline must be older than all that is there, or Hudi's readers take its data for uncommitted.
+    # The pending files are deleted first: an instant without its completed file would look like a running one. The order of pending files does not
+    # matter. The order of completed files does: every deleted one must be older than all that remain, or Hudi's readers take its data for
+    # uncommitted.
     folder.storage.delete_many(folder.file(file) for file in gone if file.is_pending)
     for file in gone:
         if file.is_completed:

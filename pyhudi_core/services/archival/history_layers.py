@@ -53,5 +53,5 @@ def merge_layers(writer: HistoryWriter, batch: int) -> int:
 def _merged(writer: HistoryWriter, state: HistoryState, chosen: Sequence[HistoryFile]) -> list[HistoryRow]:
     rows = {
         (row.requested_time, row.action): row for file in chosen for row in writer.history.rows(state, file)
-    }  # a row that is in two files is equal in both
+    }  # a row in two files is equal in both
     return [rows[key] for key in sorted(rows)]

@@ -1,11 +1,11 @@
-"""Which instants archival takes. Pure: a function of the table's state and the options.
+"""Select the instants to archive. Pure: a function of the table's state and the options.
 
-Commits leave the active timeline oldest first, down to ``hoodie.keep.min.commits``, and none of them passes a limit. Most limits are Hudi's; four
-are this package's: a time that a writer has reserved but not announced counts as pending; the greatest completion time stays, because the next one
-is chosen above it; the newest commit that says what the columns are stays, because readers look for it; and so does the newest commit without a
-savepoint, because to readers the timeline begins with the first such one, and what is older counts as completed. What the trigger of compactions
-counts stays, too. Completed cleans and rollbacks go along with the commits that are newer than they. Savepoints, restores and indexing stay.
-Commits that changed no rows (checkpoints of readers) do not count, unless the timeline would grow to twice its limits.
+Commits leave the active timeline oldest first, down to ``hoodie.keep.min.commits``, and no commit passes a limit. Most limits are Hudi's. Four are
+this package's. A time that a writer has reserved but not announced counts as pending. The greatest completion time stays, because the next completion
+time must be above it. The newest commit with the table's columns stays, because readers look for it. The newest commit without a savepoint stays: for
+readers the timeline begins with the first such commit, and older instants count as completed. Instants that the trigger of compactions counts stay,
+too. Completed cleans and rollbacks are archived with the first newer commit. Savepoints, restores and indexing stay. Commits that changed no rows
+(checkpoints of readers) do not count, unless the timeline would grow to twice its limits.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from pyhudi_core.timeline.active import Timeline
 _GO_ALONG = frozenset({Action.CLEAN, Action.ROLLBACK})
 _PENDING = WRITE_ACTIONS | {Action.ROLLBACK}
 _EXTRA_FOR_CLEANING = 2
-# Commits that changed no rows do not push others off the active timeline, but its length stays within so many times the limits.
+# Commits that changed no rows do not push other commits off the active timeline, but its length stays within this multiple of the limits.
 _MOST = 2
 
 
 @dataclass(frozen=True, slots=True)
 class ArchivalRules:
-    """``keep_max`` is None for a run that was asked for: then only ``keep_min`` counts."""
+    """The limits of the options. ``keep_max`` is None if a caller requested the run: then only ``keep_min`` counts."""
 
     keep_min: int = 20
     keep_max: int | None = 30
@@ -43,16 +43,16 @@ class MetadataTableInUse:
 
 @dataclass(frozen=True, slots=True)
 class ArchivalState:
-    """What limits archival.
+    """The facts that limit archival.
 
     Attributes:
         timeline: the active timeline without archived instants.
         reserved: requested times that writers hold and have not announced.
-        uncleaned: requested times of replacecommits whose replaced files are still there.
-        schema_commit: requested time of the newest commit that says what the table's columns are.
-        earliest_to_retain: what the last completed clean kept from.
-        metadata_table: where the table has one in use.
-        compaction_from: requested time of the first instant that says when a compaction is due; None if that is not asked.
+        uncleaned: requested times of replacecommits whose replaced files still exist.
+        schema_commit: requested time of the newest commit with the table's columns.
+        earliest_to_retain: the earliest commit that the last completed clean retained.
+        metadata_table: the metadata table, if readers use one.
+        compaction_from: requested time of the first instant that the trigger of compactions needs; None if there is no such trigger.
         empty: requested times of commits that changed no rows.
         data_first: for a metadata table, the first time on the timeline of its data table; None for a data table.
     """
@@ -81,8 +81,8 @@ class Limit:
 class ArchivalPlan:
     """The instants to archive, by requested time; falsy, with the reason, when there are none.
 
-    ``due``: whether commits would archive them now; if not, ``trigger`` says what they wait for. ``files`` and ``bytes``: of these instants on the
-    active timeline, if they were counted.
+    ``due``: whether a commit would archive them now; if not, ``trigger`` says when it would. ``files`` and ``bytes`` are the sizes of these instants
+    on the active timeline, if they were counted.
     """
 
     instants: tuple[Instant, ...] = ()
@@ -94,7 +94,7 @@ class ArchivalPlan:
 
     @property
     def figures(self) -> dict[str, int | float]:
-        """Instants, their files and bytes on the active timeline, seconds."""
+        """Numbers of instants, of their files and bytes on the active timeline, and seconds."""
         figures = {"instants": len(self.instants), "files": self.files, "bytes": self.bytes}
         return with_seconds(figures, rewritten=self.bytes, files=self.files, instants=len(self.instants))
 
@@ -111,7 +111,7 @@ class ArchivalPlan:
 
 
 def plan_archival(state: ArchivalState, rules: ArchivalRules) -> ArchivalPlan:
-    """Return what to archive now; ``why_not`` also says what kept more from going."""
+    """Return what to archive now. ``why_not`` of the plan also names the limit that keeps the rest."""
     restore = next((i for i in state.timeline if i.is_pending and i.action is Action.RESTORE), None)
     if restore is not None:
         return ArchivalPlan(why_not=f"the restore {restore.requested_time} is pending")
@@ -152,7 +152,7 @@ def plan_archival(state: ArchivalState, rules: ArchivalRules) -> ArchivalPlan:
 
 
 def _kept(state: ArchivalState, commits: Sequence[Instant], rules: ArchivalRules) -> tuple[int, int | None]:
-    """Say how many commits stay, and how many may be there before any goes: cleaning can need more than the options say."""
+    """Return how many commits stay, and above which number of commits archival begins. Cleaning can need more than the options say."""
     keep_min, keep_max = rules.keep_min, rules.keep_max
     if state.earliest_to_retain:
         needed = sum(1 for i in commits if i.requested_time > state.earliest_to_retain) + _EXTRA_FOR_CLEANING
@@ -162,7 +162,10 @@ def _kept(state: ArchivalState, commits: Sequence[Instant], rules: ArchivalRules
 
 
 def _first_kept(commits: Sequence[Instant], empty: frozenset[str], keep_min: int) -> int:
-    """Say where the newest ``keep_min`` commits that changed rows begin; commits that changed none come along, up to twice as many in all."""
+    """Return the position of the oldest of the newest ``keep_min`` commits that changed rows.
+
+    Commits without changes stay with them, up to twice as many in all.
+    """
     counted = 0
     for number in range(len(commits) - 1, -1, -1):
         if counted == keep_min or len(commits) - number > _MOST * keep_min:
@@ -192,7 +195,9 @@ def _limits(state: ArchivalState, commits: Sequence[Instant], rules: ArchivalRul
 
 
 def _pending(state: ArchivalState, commits: Sequence[Instant]) -> Iterator[Limit]:
-    """Yield the last completed commit before the earliest pending write stays, so that what is older than the first active instant is archived."""
+    """Yield a limit: the last completed commit before the earliest pending write stays, so that instants older than the first active one are
+    archived.
+    """
     pending = [i.requested_time for i in state.timeline if i.is_pending and i.action in _PENDING]
     earliest = min([*pending, *state.reserved], default=None)
     if earliest is None:
@@ -202,7 +207,7 @@ def _pending(state: ArchivalState, commits: Sequence[Instant]) -> Iterator[Limit
 
 
 def _replaced(state: ArchivalState, commits: Sequence[Instant]) -> Iterator[Limit]:
-    """Without the replacecommit the rows that it replaced would come back."""
+    """Yield a limit: without the replacecommit, the replaced rows would reappear."""
     for instant in commits:
         if instant.requested_time in state.uncleaned:
             yield Limit(instant.requested_time, f"files that {instant.requested_time} replaced are not cleaned yet")
@@ -210,7 +215,7 @@ def _replaced(state: ArchivalState, commits: Sequence[Instant]) -> Iterator[Limi
 
 
 def _metadata_table(state: ArchivalState, commits: Sequence[Instant]) -> Iterator[Limit]:
-    """Yield what the metadata table has not compacted yet is valid only as long as its instant is on this timeline."""
+    """Yield a limit: entries that the metadata table has not compacted yet are valid only while their instant is on this timeline."""
     if state.metadata_table is None:
         return
     compacted = state.metadata_table.last_compaction
@@ -221,7 +226,7 @@ def _metadata_table(state: ArchivalState, commits: Sequence[Instant]) -> Iterato
 
 
 def _unsaved(state: ArchivalState, commits: Sequence[Instant]) -> Iterator[Limit]:
-    """Without a commit that has no savepoint, Hudi does not know where the timeline begins, and hides the files of archived commits."""
+    """Yield a limit: without a commit that has no savepoint, Hudi cannot find the beginning of the timeline, and hides files of archived commits."""
     saved = {i.requested_time for i in state.timeline if i.action is Action.SAVEPOINT}
     unsaved = [i.requested_time for i in commits if i.requested_time not in saved]
     if unsaved:
@@ -229,7 +234,7 @@ def _unsaved(state: ArchivalState, commits: Sequence[Instant]) -> Iterator[Limit
 
 
 def _old_names(commits: Sequence[Instant]) -> Iterator[Limit]:
-    """Completed files without a completion time come from before version 8."""
+    """Yield a limit: completed files without a completion time were written before version 8."""
     for instant in commits:
         if instant.completion_time is None:
             yield Limit(instant.requested_time, f"{instant.requested_time} has no completion time in its name")

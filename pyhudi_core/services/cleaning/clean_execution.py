@@ -1,13 +1,13 @@
 """Execute a planned clean: delete its files, and complete it (specification, "Cleaning").
 
-The process has registered as the plan's executor (``transaction/plan_executors.py``). The plan says which files go, so the work of a process that
-died can be done again: a file that is gone counts as deleted. The metadata table's part is written before the lock, and published in the same
+The process has registered as the plan's executor (``transaction/plan_executors.py``). The plan lists the files to delete, so another process can
+repeat the work of a dead one: a missing file counts as deleted. The metadata table's part is written before the lock, and published by the same
 decision.
 
-The plan may be old, or another program's. So it is compared with the table before a file is deleted: files of the newest state, of savepoints and of
-holds stay whatever the plan says, and the completed clean does not name them.
+The plan may be old, or made by another program. So it is compared with the table before a file is deleted: files of the newest state, of savepoints
+and of holds stay, even if the plan lists them, and the completed clean does not name them.
 
-Base files go first. From then on a reader of an older state finds that it is gone, before it could miss a log.
+Base files are deleted before logs. So a reader of an older state notices the missing base file before it could miss a log.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """A completed execution, and what it deleted. ``why_kept``: why Iceberg metadata kept files of the plan; empty if it kept none."""
+    """A completed execution, and what it deleted. ``why_kept``: why Iceberg metadata kept files of the plan; empty if no file was kept."""
 
     finished: Finished
     deleted: PlannedClean
@@ -59,9 +59,9 @@ class Cleaned:
 
 @dataclass(slots=True)
 class CleaningRun(PlanRun[PlannedClean, Cleaned]):
-    """One execution of a plan. ``rounds`` counts how often its completion was tried; ``snapshot`` is the state in which files are chosen.
+    """One execution of a plan. ``rounds`` counts the attempts to complete it; ``snapshot`` is the state in which files are chosen.
 
-    Every step can be done again by the next executor, so a crash leaves nothing that has to be undone.
+    The next executor can repeat every step, so nothing has to be undone after a crash.
     """
 
     rounds: int = 0
@@ -69,7 +69,7 @@ class CleaningRun(PlanRun[PlannedClean, Cleaned]):
     began_ms: int = 0
 
     def _carry_out(self) -> Cleaned:
-        """Delete and complete.
+        """Delete the files, and complete the clean.
 
         Raises `CommitConflictError` while a restore is pending, `DeletesFailedError`, and as `transaction.commit.finish`.
         """
@@ -81,7 +81,7 @@ class CleaningRun(PlanRun[PlannedClean, Cleaned]):
         if not context.prefix:
             self.snapshot = load(context)
             timeline = self.snapshot.timeline
-            self._kept_metadata(self.snapshot)  # refuses before anything is deleted
+            self._kept_metadata(self.snapshot)  # refuses the clean before anything is deleted
         done = self.work.without(self._still_needed(timeline))
         ask_gate(self.how.gate, context, "to delete files")
         plan_executors.refuse_overtaken(self.transaction)
@@ -99,9 +99,9 @@ class CleaningRun(PlanRun[PlannedClean, Cleaned]):
         return Cleaned(self._complete(done), done, "" if staying is None else staying.why)
 
     def _still_needed(self, timeline: Timeline) -> frozenset[str]:
-        """Files of the plan that belong to the newest state, to a savepoint or to a hold.
+        """Return the files of the plan that belong to the newest state, to a savepoint or to a hold.
 
-        Holds are read after the plan is on the timeline: one that comes later sees the plan, and is refused (`services.holds`).
+        Holds are read after the plan is on the timeline: a later hold sees the plan, and is refused (`services.holds`).
         """
         context = self.transaction.context
         view = view_of(context, timeline) if self.snapshot is None else self.snapshot.view
@@ -110,7 +110,7 @@ class CleaningRun(PlanRun[PlannedClean, Cleaned]):
         return frozenset(self.work.paths) & (files | kept_files(context.folder, timeline) | held_files(context))
 
     def _complete(self, done: PlannedClean) -> Finished:
-        """Publish the completed clean; again if the metadata table was changed meanwhile."""
+        """Publish the completed clean. Repeat this if the metadata table was changed meanwhile."""
         with Retries(self.transaction.context) as retries:
             return retries.until_done(lambda: self._attempt(done))
 
@@ -132,7 +132,7 @@ class CleaningRun(PlanRun[PlannedClean, Cleaned]):
         return finish(transaction, encode, self._refuse_overtaken, companions=companions, may_remove=False)
 
     def _state(self) -> Snapshot:
-        """Return the state that the metadata table's part begins from: in the first round that in which the files were chosen."""
+        """Return the state on which the metadata table's part is based. In the first round it is the state in which the files were chosen."""
         found, self.snapshot = self.snapshot, None
         return load(self.transaction.context) if found is None else found
 
@@ -141,6 +141,6 @@ class CleaningRun(PlanRun[PlannedClean, Cleaned]):
         return metadata_update.stage_removed(self.transaction, self._kept_metadata(snapshot), done.files, snapshot)
 
     def _kept_metadata(self, snapshot: Snapshot) -> MetadataSlices | None:
-        """Return the metadata table, which a clean never removes as a side effect; None if there is none."""
+        """Return the metadata table; None if there is none. A clean never removes the metadata table as a side effect."""
         context = self.transaction.context
         return metadata_update.slices_to_keep(context, snapshot, snapshot.schema, OperationType.CLEAN)

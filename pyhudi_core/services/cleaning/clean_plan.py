@@ -1,4 +1,4 @@
-"""The plan of a clean: which files go. A value, and the Avro record that Hudi keeps on the timeline.
+"""The plan of a clean: the files to delete. A value, and Hudi's Avro record for the timeline.
 
 Specification, "Cleaning"; the record is ``HoodieCleanerPlan`` as releases 1.0 to 1.2 write it: version 2, paths with the table's location. When a
 plan is executed, only the names in its paths count, because a table can be moved.
@@ -23,13 +23,16 @@ PLAN = "HoodieCleanerPlan"
 DONE = "HoodieCleanMetadata"
 VERSION = 2
 SAVEPOINTS_KEY = "savepointed_timestamps"
-"""Where plans and completed cleans keep the savepoints whose files they left: if one of them is gone later, the next plan looks at all partitions."""
+"""The key under which plans and completed cleans list the savepoints whose files they kept.
+
+If one of these savepoints is deleted, the next plan reads all partitions.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 @printable
 class CleaningPlan:
-    """What a clean would delete; false, with the reason, if it is nothing, and if there is nothing to note either.
+    """What a clean would delete. False, with the reason, if there is nothing to delete and nothing to record.
 
     Attributes:
         files: names of files by partition path.
@@ -37,15 +40,15 @@ class CleaningPlan:
         file_groups: how many file groups lose files.
         earliest: the oldest commit whose files all stay; None if the policy has none, or if the plan is only a part of what could go.
         last_commit: requested time of the newest commit when the plan was made.
-        policy: Hudi's name of it.
+        policy: Hudi's name of the policy.
         savepoints: requested times of the savepoints whose files stay.
-        why_not: why there is nothing, or what keeps more from going.
-        trigger: what the trigger of the options says, such as ``3 of 1 commits since the last clean``.
-        due: whether that trigger says that it is time.
-        incremental: only partitions that were changed since the last clean were looked at.
-        table: the location, which Hudi's plans have in every path.
-        notes: with no files: why the clean is completed all the same. It notes from which commit on later plans have to look.
-        refused: that it is nothing because the service would be refused.
+        why_not: why there is nothing to delete, or what keeps other files.
+        trigger: the state of the options' trigger, such as ``3 of 1 commits since the last clean``.
+        due: whether that trigger is reached.
+        incremental: whether the plan read only partitions that changed since the last clean.
+        table: the table's location, with which every path in Hudi's plans begins.
+        notes: why a clean without files is completed nevertheless: it records the commit from which later plans start.
+        refused: whether the plan is empty because the service would be refused.
     """
 
     files: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -65,7 +68,7 @@ class CleaningPlan:
 
     @property
     def figures(self) -> Figures:
-        """Files, bytes, file groups, partitions and seconds."""
+        """Numbers of files, bytes, file groups and partitions, and seconds."""
         count = sum(len(names) for names in self.files.values())
         figures = {
             "files": count,
@@ -123,7 +126,7 @@ class CleaningPlan:
 @dataclass(frozen=True, slots=True)
 @printable
 class PlannedClean:
-    """A plan of ours or of Hudi's as it is on the timeline.
+    """A plan on the timeline, by this package or by Hudi.
 
     Attributes:
         files: names of files by partition path.
@@ -144,7 +147,7 @@ class PlannedClean:
         return [join(partition, name) for partition, names in self.files.items() for name in names]
 
     def without(self, kept: frozenset[str]) -> PlannedClean:
-        """Return the plan without some files, given by path. The next plan has to find again what stays, so it looks at all partitions."""
+        """Return the plan without some files, given by path. The next plan must find these files again, so it reads all partitions."""
         if not kept:
             return self
         files = {
@@ -154,7 +157,7 @@ class PlannedClean:
         return PlannedClean(files, "", self.last_commit, self.policy, self.extra)
 
     def metadata(self, requested_time: str, took_ms: int, extra: Mapping[str, str]) -> dict[str, Any]:
-        """Return what the completed clean says, as ``HoodieCleanMetadata``: these files are gone."""
+        """Return the content of the completed clean, as ``HoodieCleanMetadata``: these files are deleted."""
         return {
             "startCleanTime": requested_time,
             "timeTakenInMillis": took_ms,
@@ -179,7 +182,7 @@ class PlannedClean:
 
 
 def decode(data: bytes, path: str) -> PlannedClean:
-    """Read a plan. Raises `CorruptTimelineError` if it names other files than data files of the table."""
+    """Read a plan. Raises `CorruptTimelineError` if it names files other than the table's data files."""
     record = decode_record(data, PLAN, path=path) if data else {}
     try:
         files = {partition: tuple(names) for partition, names in _files(record).items() if names}
@@ -197,7 +200,7 @@ def decode(data: bytes, path: str) -> PlannedClean:
 
 
 def _files(record: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the names in a plan, in either of its two forms."""
+    """Return the names in a plan, which has one of two forms."""
     found: dict[str, list[str]] = {}
     for partition, infos in (record.get("filePathsToBeDeletedPerPartition") or {}).items():
         if any(info.get("isBootstrapBaseFile") for info in infos):

@@ -1,14 +1,14 @@
-"""Which commits a clean keeps readable, and which slices of a file group go then. Pure.
+"""Decide which commits a clean keeps readable, and which slices of a file group it therefore deletes. Pure.
 
-Specification, "Cleaning", with Hudi's three policies. One idea serves all of them. There is a completion time, the **horizon**, and every state of
-the table from the horizon on stays complete. The policy chooses it: the completion of the commit before the last N (`KEEP_LATEST_COMMITS`), or some
-hours ago. It is never later than what a pending write, a planned service or a slow reader may still read.
+Specification, "Cleaning", with Hudi's three policies. One idea serves all of them. There is a completion time, the **horizon**. Every state of the
+table from the horizon on stays complete. The policy chooses the horizon: the completion of the commit before the last N (`KEEP_LATEST_COMMITS`), or
+some hours ago. The horizon is never later than a state that a pending write, a planned service or a slow reader may still read.
 
-Hudi's plans know requested times only, so the horizon becomes the **earliest** commit to retain: the smallest requested time among the commits that
-completed after it, and smaller than that of every pending instant. A slice goes if its requested time is smaller than that, unless it is the newest
-such slice, or the newest of all. Why this keeps every state from the horizon on: assume that a state shows slice s, and that a later slice q of the
-group is also older than the earliest commit. Then the state does not contain q, so q completed after the horizon. So the earliest commit is not
-later than q, which contradicts the assumption.
+Hudi's plans have only requested times, so the horizon becomes the **earliest** commit to retain. Its requested time is the smallest among the commits
+that completed after the horizon, and smaller than that of every pending instant. A slice is deleted if its requested time is smaller than that of the
+earliest commit, unless it is the newest such slice, or the newest of all. Why this keeps every state from the horizon on: assume that a state shows
+slice s, and that a later slice q of the group is also older than the earliest commit. Then the state does not contain q, so q completed after the
+horizon. So the earliest commit is not later than q, which contradicts the assumption.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pyhudi_core.model.instant import WRITE_ACTIONS, Action, Instant
 from pyhudi_core.timeline.active import Timeline
 
 ANY = "~"
-"""Sorts after every time."""
+"""A text that sorts after every time."""
 _READING = WRITE_ACTIONS | {Action.INDEXING}
 """Actions that read files while they are pending."""
 BY_COMMITS = "KEEP_LATEST_COMMITS"
@@ -29,11 +29,11 @@ BY_VERSIONS = "KEEP_LATEST_FILE_VERSIONS"
 
 @dataclass(frozen=True, slots=True)
 class Readers:
-    """Who may read older states, besides those who ask for the last commits.
+    """Readers of older states, besides the readers of the last commits.
 
     Attributes:
         reserved: requested times that writers hold and have not announced.
-        since: a time; states from it on are kept for readers that are slow. Empty if there is none.
+        since: the time from which states are kept for slow readers; empty if there is none.
     """
 
     reserved: tuple[str, ...] = ()
@@ -42,9 +42,10 @@ class Readers:
 
 @dataclass(frozen=True, slots=True)
 class Retained:
-    """What stays. ``before``: slices with a smaller requested time may go. ``earliest`` is None if ``before`` is no commit's time.
+    """What a clean retains. Slices with a requested time below ``before`` may be deleted. ``earliest`` is None if ``before`` is not the time of a
+    commit.
 
-    ``why_not``: why nothing may go, or what holds more back. ``nothing``: whether nothing may go.
+    ``why_not``: why no file, or not more, may be deleted. ``nothing``: whether no file may be deleted.
     """
 
     before: str = ANY
@@ -54,13 +55,13 @@ class Retained:
 
 
 def pending_times(timeline: Timeline, readers: Readers) -> list[str]:
-    """Return the requested times of all who may be reading files now, because they write or look after the table."""
+    """Return the requested times of all writes and table services that may be reading files now."""
     pending = [instant.requested_time for instant in timeline.pending if instant.action in _READING]
     return [*pending, *readers.reserved]
 
 
 def by_commits(timeline: Timeline, commits: int, readers: Readers) -> Retained:
-    """Keep every state that the last ``commits`` commits left, and the one before them, from which their changes are computed."""
+    """Retain the states of the last ``commits`` commits, and the state before them, from which their changes are computed."""
     found = timeline.commits.instants
     if len(found) <= commits:
         return Retained(
@@ -70,12 +71,12 @@ def by_commits(timeline: Timeline, commits: int, readers: Readers) -> Retained:
 
 
 def by_time(timeline: Timeline, since: str, readers: Readers) -> Retained:
-    """Keep every state from a time on."""
+    """Retain every state from a time on."""
     return _retained(timeline, since, readers)
 
 
 def by_versions(timeline: Timeline, readers: Readers) -> Retained:
-    """Keep only what is being read now; how many slices stay in addition is decided by their number.
+    """Retain only what is being read now. The number of slices decides how many others stay.
 
     A reader that began after the newest commit reads the newest state. Its slices always stay.
     """
@@ -111,13 +112,13 @@ def _completion(instant: Instant) -> str:
 
 
 def _savepoints_begun(timeline: Timeline) -> list[str]:
-    """Return the completion times of commits for which a savepoint is being made, whose files are not known yet."""
+    """Return the completion times of commits for which a savepoint is being made. The files of such a savepoint are not known yet."""
     begun = {instant.requested_time for instant in timeline.pending if instant.action is Action.SAVEPOINT}
     return [_completion(instant) for instant in timeline.commits if instant.requested_time in begun] if begun else []
 
 
 def removable(times: Sequence[str], before: str, versions: int = 1) -> frozenset[str]:
-    """Return the slices of a file group that may go. ``times`` names its slices, oldest first; the newest ``versions`` stay."""
+    """Return the slices of a file group that may be deleted. ``times`` names its slices, oldest first; the newest ``versions`` stay."""
     older = [time for time in times if time < before]
     kept = {*times[-versions:], *older[-1:]}
     return frozenset(time for time in older if time not in kept)

@@ -1,7 +1,7 @@
 """Cleaning: older file slices are deleted, so that the table does not grow without bound (specification, "Cleaning").
 
-``plan`` says which files would go, ``schedule`` puts the plan on the timeline, and ``execute`` deletes them; any process may, Hudi's too. The plan
-and the completed clean are Hudi's records. Reads of the states that the policy keeps stay complete; reads of older ones raise
+``plan`` returns the files to delete, ``schedule`` puts the plan on the timeline, and ``execute`` deletes the files. Any process may execute the plan,
+also Hudi. The plan and the completed clean are Hudi's records. Reads of the states that the policy keeps stay complete; reads of older ones raise
 `SnapshotExpiredError`.
 
 A clean conflicts with no writer: it deletes no file that a running write or a planned service may read. A plan is executed by one process at a time;
@@ -28,7 +28,7 @@ from pyhudi_core.transaction.begin import Transaction
 
 _log = logging.getLogger(__name__)
 _EVERY = 10
-"""Commits clean after so many commits if the options do not say when: a clean costs as much as a small commit."""
+"""The number of commits between cleans if the options do not say it: a clean costs as much as a small commit."""
 _FIRST = (
     "%s: its first clean deleted %d files that only older states need; those of the last %d commits stay readable. Commits clean by default:"
     " hoodie.clean.commits.retained keeps more, hoodie.clean.automatic=false keeps all"
@@ -37,13 +37,13 @@ _FIRST = (
 
 @dataclass(frozen=True, slots=True)
 class CleaningResult(PlannedResult):
-    """What was deleted: ``instants`` are the completed cleans.
+    """The result of cleaning. ``instants`` are the completed cleans.
 
     Attributes:
-        files: how many files were deleted; those that an earlier executor had deleted count.
-        partitions: how many partitions they were in.
-        kept: how many files of the plan stayed, because the newest state, a savepoint, a hold or Iceberg metadata needs them.
-        why_kept: why Iceberg metadata needs some: it names them, and cannot follow the table.
+        files: number of deleted files, including those that an earlier executor had deleted.
+        partitions: number of their partitions.
+        kept: number of files of the plan that stayed, because the newest state, a savepoint, a hold or Iceberg metadata needs them.
+        why_kept: why Iceberg metadata needs files: it names them, and cannot follow the table.
     """
 
     service: ClassVar[str] = "cleaning"
@@ -70,13 +70,13 @@ class Cleaning(PlannedService[CleaningPlan, PlannedClean, CleaningResult]):
     noun = "clean"
 
     def after_commit(self, turn: Turn) -> bool:
-        """Unless ``hoodie.clean.automatic`` is false: plan a clean if that is due by the timeline that the commit found, or execute the plan."""
+        """Plan a clean if it is due by the timeline that the commit found, or execute the plan; not if ``hoodie.clean.automatic`` is false."""
         options, timeline = self.context.options.cleaning, self.context.folder.latest or self.context.folder.load()
         cleans = [i for i in timeline if i.action is Action.CLEAN]
         last = max((i.requested_time for i in cleans if i.is_completed), default="")
-        new = 1 + sum(1 for i in timeline.commits if i.requested_time > last)  # one is newer than the timeline
+        new = 1 + sum(1 for i in timeline.commits if i.requested_time > last)  # one commit is newer than the timeline
         every = options.max_commits if options.automatic else max(options.max_commits, _EVERY)
-        # The first one waits until there can be something to delete: of the states that stay, the oldest one needs the commit before it.
+        # The first clean waits until it could delete something: the oldest state that stays needs the commit before it.
         first = options.commits + 2 if options.policy == BY_COMMITS and not cleans else 1
         if new < max(every, first) + turn.waits(every) and all(i.is_completed for i in cleans):
             return False
@@ -102,7 +102,7 @@ class Cleaning(PlannedService[CleaningPlan, PlannedClean, CleaningResult]):
 
 
 def taking_all(context: TableContext) -> TableContext:
-    """Return the same table with options by which every group is compacted, every older slice deleted, and every file of nobody swept."""
+    """Return the table with options that compact every group, delete every older slice, and sweep every file without an owner."""
     options = context.options
     chosen = replace(
         options,

@@ -1,7 +1,7 @@
 """Plan a clean from a state of the table: its timeline, its commits, and the names of its files. Opens no data file.
 
-As Hudi does, a plan looks only at the partitions that commits have changed since the last clean (between what that one retained and what this one
-retains). It looks at all partitions if no clean says what it retained, if a savepoint has gone since, and under the policy by versions.
+As Hudi does, a plan reads only the partitions that commits have changed since the last clean, between its earliest retained commit and that of this
+one. It reads all partitions if no clean recorded its earliest commit, if a savepoint was deleted since, and under the policy by versions.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ else:
 
 _HOUR_MS = 3_600_000
 _MOST = 2
-"""Commits that changed nothing keep at most so many times the commits of the options, as in archival."""
+"""Commits that changed nothing extend the retained commits at most by this factor, as in archival."""
 
 
 def plan_cleaning(
     context: TableContext, timeline: Timeline, options: CleaningOptions, *, triggered: bool = False
 ) -> CleaningPlan:
-    """Return what to clean in the state of a timeline. ``triggered``: nothing, unless the trigger of the options says that it is due.
+    """Return what to clean in the state of a timeline. With ``triggered``, the plan is empty unless the trigger of the options is reached.
 
     Raises nothing for tables that cannot be cleaned: the plan says why.
     """
@@ -61,7 +61,7 @@ def plan_cleaning(
 
 
 def view_of(context: TableContext, timeline: Timeline) -> FileGroupView:
-    """Return the file groups of a table, or of a metadata table at its place."""
+    """Return the file groups of a table, or of a metadata table in its folder."""
     if context.prefix:
         return metadata_file_groups(context.storage, context.folder, timeline, context.runtime.executor)
     return load(context, timeline).view
@@ -113,10 +113,10 @@ def _plan(context: TableContext, timeline: Timeline, options: CleaningOptions, *
 def _why_empty(
     context: TableContext, options: CleaningOptions, last: LastClean, earliest: Instant | None, *, triggered: bool
 ) -> str:
-    """Say why a clean without files is completed: it has more to note than the last one, and commits clean by default, or enough hours passed.
-    Else empty.
+    """Return why a clean without files is completed: it records a later commit than the last one, and commits clean by default, or enough hours
+    passed. Otherwise empty.
 
-    Without it each of the next commits would look again, and archival would keep what the last clean has kept.
+    Without such a clean, each of the next commits would search again, and archival would keep the commits that the last clean retained.
     """
     if earliest is None or earliest.requested_time <= last.earliest:
         return ""
@@ -146,7 +146,7 @@ def refusal_of(context: TableContext) -> Refused | None:
 
 @dataclass(frozen=True, slots=True)
 class LastClean:
-    """What the newest completed clean says; ``earliest`` is empty if it does not say what it retained. ``completed`` is its time."""
+    """The newest completed clean. ``earliest`` is empty if the clean did not record what it retained. ``completed`` is its completion time."""
 
     earliest: str = ""
     last_commit: str = ""
@@ -155,7 +155,7 @@ class LastClean:
 
 
 def last_clean(context: TableContext, timeline: Timeline) -> LastClean:
-    """Return what the newest completed clean of the active timeline says."""
+    """Return the newest completed clean of the active timeline."""
     cleans = [i for i in timeline if i.action is Action.CLEAN and i.is_completed]
     if not cleans:
         return LastClean()
@@ -177,14 +177,14 @@ def last_clean(context: TableContext, timeline: Timeline) -> LastClean:
 
 
 def by_instant(before: Instant | None, now: Instant) -> Verdict | None:
-    """Return what makes a plan outdated: a savepoint, or a restore, that came after it, and a restore that has not ended."""
+    """Return a verdict if an instant makes a plan outdated: a later savepoint or restore, or a restore that has not ended."""
     if now.action is Action.SAVEPOINT and before is None:
         return Verdict.REPLAN
     return Verdict.ABORT if now.action is Action.RESTORE and (before is None or now.is_pending) else None
 
 
 def _retained(context: TableContext, timeline: Timeline, options: CleaningOptions) -> Retained:
-    """Return what stays by the policy of the options."""
+    """Return what the policy of the options retains."""
     now = context.runtime.clock.now_ms()
     known = {instant.requested_time for instant in timeline}
     beats = (info.path.rpartition("/")[2] for info in context.root.list(f"{layout.HEARTBEATS}/"))
@@ -200,7 +200,7 @@ def _retained(context: TableContext, timeline: Timeline, options: CleaningOption
 
 
 def _commits_to_keep(context: TableContext, timeline: Timeline, wanted: int) -> int:
-    """So many of the newest commits hold as many that changed something as the options say. Commits without files do not count, within limits."""
+    """Return how many of the newest commits contain the wanted number of commits with files. Commits without files do not count, within limits."""
     counted = 0
     for number, instant in enumerate(reversed(timeline.commits.instants)):
         if counted == wanted or number == _MOST * wanted:
@@ -211,9 +211,9 @@ def _commits_to_keep(context: TableContext, timeline: Timeline, wanted: int) -> 
 
 @dataclass(slots=True)
 class _Search:
-    """The search for files that go. ``count`` and ``size`` are of ``files``. ``held`` says what holds keep.
+    """The search for files to delete. ``count`` and ``size`` belong to ``files``. ``held`` has the files that holds keep.
 
-    ``is_part``: not all that could go was looked at, or taken.
+    ``is_part``: the search did not read, or did not take, every file that could be deleted.
     """
 
     context: TableContext
@@ -233,7 +233,7 @@ class _Search:
     incremental: bool = False
 
     def run(self) -> _Search:
-        """Look at each partition, until the limit of the options is reached."""
+        """Read each partition, until the limit of the options is reached."""
         options, timeline = self.options, self.timeline
         saved = [i.requested_time for i in timeline if i.action is Action.SAVEPOINT and i.is_completed]
         self.savepoints = tuple(sorted(saved))
@@ -248,7 +248,7 @@ class _Search:
         return self
 
     def _held(self) -> frozenset[str]:
-        """Return the files of holds. While there are any the plan counts as a part, so that the next one finds what they have kept."""
+        """Return the files of holds. While holds exist, the plan counts as incomplete, so that the next plan finds the files that they kept."""
         holds = read_holds(self.context)
         if holds:
             self.is_part = True
@@ -258,8 +258,9 @@ class _Search:
 
     @property
     def listing(self) -> FileListing:
-        """The files as they are listed. A listing that omits files is no danger here: what it omits stays, and each slice that it shows is compared
-        with older ones only. So commits need not be read to complete it.
+        """Return the listing of files without completing it from the commits.
+
+        An incomplete listing is safe here: a file that it omits stays, and a slice that it shows is compared only with older slices.
         """
         found = self.view.listing
         return found.listing if isinstance(found, NamedFiles) else found
@@ -308,7 +309,7 @@ class _Search:
         return sorted(changed)
 
     def _chosen(self, partitions: Sequence[str]) -> list[str]:
-        """Return those that the filter of the options lets through."""
+        """Return the partitions that pass the filter of the options."""
         options = self.options
         wanted = {path.strip() for path in options.partitions.split(",") if path.strip()}
         if not wanted and not options.partition_regex:

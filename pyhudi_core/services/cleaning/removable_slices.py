@@ -1,8 +1,8 @@
 """The files of a partition that a clean deletes, from their names and the commits (specification, "Cleaning"). Pure.
 
-Only files of completed instants are looked at, so those of running writers stay. A base file counts as a slice only if its commit names it: a file
-that a task left behind must not stand for the newest slice, because the real one would go then. Slices go completely, with all their logs and change
-logs, because what is left of a slice would be read as a complete one.
+Only files of completed instants are considered, so files of running writers stay. A base file counts as a slice only if its commit names it.
+Otherwise a file that a failed task left could count as the newest slice, and the real newest slice would be deleted. A slice is deleted completely,
+with all its logs and change logs, because readers would take the rest for a complete slice.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from pyhudi_core.storage.base import ObjectInfo
 Group = tuple[str, str]
 """Partition and file id."""
 _Version = tuple[str, str, int]
-"""The requested time in the name of a base file, the name, and the bytes."""
+"""The requested time in the name of a base file, the name, and the size in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """Files of one slice that go together; ``size`` in bytes."""
+    """Files of one slice that are deleted together; ``size`` in bytes."""
 
     names: tuple[str, ...]
     size: int
@@ -33,13 +33,13 @@ class Removal:
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """What decides about the files of a partition.
+    """The facts that decide about the files of a partition.
 
     Attributes:
         visibility: of the newest state.
         before, versions: as in `cleaning_rules.removable`.
         replaced: every file group that a commit replaced.
-        gone: those of them whose replacing commit is older than ``before``: no state that is kept shows them.
+        gone: the replaced file groups whose replacing commit is older than ``before``: no retained state shows them.
         saved: files that savepoints keep, relative to the table.
     """
 
@@ -51,7 +51,7 @@ class Judge:
     saved: frozenset[str]
 
     def removals(self, partition: str, files: Iterable[ObjectInfo]) -> Iterator[list[Removal]]:
-        """Yield what goes of each file group that loses something, slice by slice."""
+        """Yield, for each file group with files to delete, these files slice by slice."""
         bases, logs = _by_group(partition, files)
         for file_id in sorted({*bases, *logs}):
             versions, found = bases.get(file_id, []), logs.get(file_id, [])
@@ -65,7 +65,7 @@ class Judge:
                 yield removals
 
     def _of_bases(self, partition: str, versions: list[_Version]) -> list[Removal]:
-        """Return what goes of a group without logs. The commits of files that go need not be read."""
+        """Return the files to delete of a group without logs. Their commits need not be read."""
         ordered = sorted(versions, key=itemgetter(0), reverse=True)
         times: list[str] = []
         for time, name, _ in ordered:
@@ -79,7 +79,7 @@ class Judge:
         ]
 
     def _of_slices(self, group: Group, versions: list[_Version], logs: list[LogFile]) -> list[Removal]:
-        """Return what goes of a group with logs, or of one that was replaced."""
+        """Return the files to delete of a group with logs, or of a replaced group."""
         partition, whole = group[0], group in self.gone
         seen = self.visibility
         bases = [_base(partition, version) for version in versions]
@@ -111,7 +111,7 @@ class Judge:
 def _by_group(
     partition: str, files: Iterable[ObjectInfo]
 ) -> tuple[dict[str, list[_Version]], dict[str, list[LogFile]]]:
-    """Base files and logs by file id. Names of base files are split, not parsed: a table can have very many."""
+    """Return base files and logs by file id. Names of base files are split, not parsed, because a table can have very many."""
     bases: dict[str, list[_Version]] = {}
     logs: dict[str, list[LogFile]] = {}
     start = len(partition) + 1 if partition else 0

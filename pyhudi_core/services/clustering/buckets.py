@@ -1,4 +1,4 @@
-"""Which buckets of consistent hashing a clustering splits, merges or sorts. Pure.
+"""Choose the buckets of consistent hashing that a clustering splits, merges or sorts. Pure.
 
 The rules are those of Hudi's ``SparkConsistentBucketClusteringPlanStrategy``, with two differences. A bucket that is neither split nor merged gets a
 new file group only if that changes the order of its rows. The last and the first range are not merged with each other, so every merged range stays
@@ -16,14 +16,14 @@ from pyhudi_core.options import FileOptions, IndexOptions
 from pyhudi_core.services.clustering.clustering_plan import ClusteringGroup
 
 NewPrefix = Callable[[], str]
-"""Makes the prefix of a file id that no file group has."""
+"""Returns the prefix of a new file id."""
 
 
 @dataclass(frozen=True, slots=True)
 class BucketLimits:
     """Larger buckets are split, smaller ones merged (bytes of a slice), while the partition keeps from ``least`` to ``most`` buckets.
 
-    None: the number of buckets stays.
+    None: the number of buckets does not change.
     """
 
     split_above: float
@@ -33,7 +33,7 @@ class BucketLimits:
 
     @classmethod
     def of(cls, index: IndexOptions, files: FileOptions) -> BucketLimits:
-        """Return what the options say."""
+        """Return the limits of the options."""
         least, most = index.least_buckets or index.buckets, index.most_buckets or index.buckets
         size = files.max_size
         return cls(size * index.split_threshold, size * index.merge_threshold, least, most)
@@ -47,10 +47,10 @@ def bucket_groups(
     new_prefix: NewPrefix,
     default_bytes: int = 0,
 ) -> list[ClusteringGroup]:
-    """Return the groups of one partition: a split has one bucket, a merge has neighbours.
+    """Return the groups of one partition. A split has one bucket; a merge has neighbouring buckets.
 
     Args:
-        slices: the file groups that may be rewritten. Others of the ring stay as they are.
+        slices: the file groups that may be rewritten. Other file groups of the ring do not change.
         gains: whether a new order of the rows of a bucket changes anything.
     """
     by_id = {piece.file_id: piece for piece in slices}
@@ -80,7 +80,10 @@ def bucket_groups(
 
 
 def _middle(ends: Sequence[int], place: int) -> int | None:
-    """Return the last hash of the lower half of a range; None if it has one hash only. The first range also has the hashes after the last one."""
+    """Return the last hash of the lower half of a range; None if the range has only one hash.
+
+    The first range also has the hashes above the last range.
+    """
     before, end = ends[place - 1], ends[place]
     width = end - before if place else end - before + LARGEST + 1
     middle = (before + width // 2) & LARGEST
@@ -88,7 +91,7 @@ def _middle(ends: Sequence[int], place: int) -> int | None:
 
 
 def _small_runs(here: Sequence[FileSlice | None], most_bytes: float, spare: int) -> list[list[int]]:
-    """Places of at least two neighbours that are small together; each merge takes buckets from the ``spare`` ones."""
+    """Return positions of at least two neighbouring buckets that are small together. Each merge takes buckets from the ``spare`` ones."""
     runs: list[list[int]] = []
     current: list[int] = []
     held = 0

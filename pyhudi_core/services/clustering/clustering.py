@@ -1,12 +1,12 @@
 """Clustering: small files are merged, and rows are sorted, into new file groups (specification, "Re-writing").
 
-``plan`` says what would be clustered, ``schedule`` puts the plan on the timeline, and ``execute`` carries it out; any process may, Hudi's too. The
-plan is Hudi's record, the pending instant a ``clustering``, and the completed one a ``replacecommit`` of the operation CLUSTER. Rows keep their
-commit times, so a clustering changes the result of no query, and incremental queries and change queries do not show it.
+``plan`` returns what would be clustered, ``schedule`` puts the plan on the timeline, and ``execute`` executes it. Any process may execute the plan,
+also Hudi. The plan is Hudi's record, the pending instant is a ``clustering``, and the completed one is a ``replacecommit`` of the operation CLUSTER.
+Rows keep their commit times, so a clustering changes the result of no query, and incremental queries and change queries do not show it.
 
 While a clustering is planned, a write that changes one of its file groups conflicts with it, as Hudi's default strategy says. With
-``hoodie.clustering.updates.strategy=allow`` the write may commit; then the clustering is given up: nothing of it is committed, and its plan is
-removed. `cancel` removes a plan that no process will execute, so that it stops no write any more.
+``hoodie.clustering.updates.strategy=allow`` the write may commit. Then the clustering is given up: nothing of it is committed, and its plan is
+removed. `cancel` removes a plan that no process will execute, so that the plan blocks no more writes.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from pyhudi_core.transaction.rollback import roll_back
 
 @dataclass(frozen=True, slots=True)
 class ClusteringResult(PlannedResult):
-    """What was clustered: ``instants`` are the completed clusterings.
+    """The result of clustering. ``instants`` are the completed clusterings.
 
     Attributes:
-        file_groups: how many were replaced.
-        new_file_groups: how many were written.
-        rows: in the new base files.
-        bytes_written: of the new base files.
-        token: of the commit, for ``table.commit_status``; empty if there were none or several.
+        file_groups: number of replaced file groups.
+        new_file_groups: number of new file groups.
+        rows: number of rows in the new base files.
+        bytes_written: size of the new base files.
+        token: the commit's token, for ``table.commit_status``; empty if there was not exactly one commit.
     """
 
     service: ClassVar[str] = "clustering"
@@ -74,9 +74,9 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringWork, ClusteringResult
     noun = "clustering"
 
     def cancel(self, instant: Instant | str) -> bool:
-        """Remove a plan, and what an executor of it has written. False if it is not pending (any more).
+        """Remove a plan, and the files of its executor. Returns False if the plan is not pending (any more).
 
-        An execution that still runs cannot be committed from then on. Raises `InvalidOptionError` if the instant is no clustering.
+        A running execution can no longer commit. Raises `InvalidOptionError` if the instant is not a clustering.
         """
         time = self._time_of(instant)
         assert time is not None, "an instant was given"
@@ -87,13 +87,15 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringWork, ClusteringResult
         partitions = bucket_partitions(self.context.storage, path)
         done = roll_back(self.context, time) is not None
         if done and partitions:
-            # An execution of Hudi writes the new ranges of hashes before it commits, and Hudi's writers may use them after it has died.
+            # Hudi writes the new ranges of hashes before it commits, and Hudi's writers may use them after the executor has died.
             for partition in partitions:
                 forget(self.context.storage, partition, time)
         return done
 
     def after_commit(self, turn: Turn) -> bool:
-        """With ``hoodie.clustering.inline``: execute the plans that no process executes, and cluster if that is due. With
+        """Execute plans, cluster or plan, as the options say.
+
+        With ``hoodie.clustering.inline``: execute the plans that no process executes, and cluster if that is due. With
         ``hoodie.clustering.schedule.inline``: plan if that is due.
         """
         if self.context.options.clustering.inline:
@@ -120,7 +122,7 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringWork, ClusteringResult
         return ClusteringResult.of(done.finished, done.metadata, transaction.token)
 
     def _drop_void(self, transaction: Transaction, error: CommitConflictError) -> None:
-        """Remove the plan if a completed commit has changed its file groups: no process can execute it any more, and it would stop all writes."""
+        """Remove the plan if a completed commit changed its file groups: then no process can execute it, and it would block all writes."""
         conflict = error.conflict
         if (
             is_final(error)

@@ -4,9 +4,9 @@ The process has registered as the plan's executor (``transaction/plan_executors.
 changed them; only the name of the file is new. The slices are read as readers see them, with their logs.
 
 1. For an order along a curve, tasks read a sample of the sort columns (``services/clustering/row_curve.py``).
-2. On Spark, tasks read the slices, and a shuffle brings the rows of each new file together, sorted. Each task writes its new files, one after the
-   other. In this process, that is so for groups that become several sorted files and certainly fit into pyhudi.clustering.memory.bytes.
-3. In this process, other groups are written one after the other in bounded memory (``services/clustering/streamed.py``).
+2. On Spark, tasks read the slices, and a shuffle brings the rows of each new file together, sorted. Each task writes its new files one after the
+   other. Without Spark, this way is used for groups that become several sorted files and certainly fit into pyhudi.clustering.memory.bytes.
+3. Without Spark, other groups are written one after the other in bounded memory (``services/clustering/streamed.py``).
 
 A clustering of buckets sends each row to the bucket that has its hash after the clustering, and publishes the new ranges of hashes with its commit
 (``services/clustering/rings.py``).
@@ -54,12 +54,15 @@ from pyhudi_core.write.metadata_part import metadata_update
 from pyhudi_core.write.tasks import KEY_CHANGES, WRITTEN, Written, files_batch
 
 _INFLATED = 8
-"""Bytes of rows in memory for a byte of their files: groups that may need more than the bound are sorted in runs."""
+"""The assumed memory per byte of a file. Groups that may need more memory than the bound are sorted in runs."""
 
 
 @dataclass(slots=True)
 class ClusteringRun(RewriteRun[ClusteringWork]):
-    """One execution of a clustering. ``rings``: the ranges of hashes after it, for partitions with consistent hashing; ``hashing``: of their keys."""
+    """One execution of a clustering.
+
+    ``rings``: the new ranges of hashes, for partitions with consistent hashing; ``hashing``: how keys are hashed.
+    """
 
     rings: Rings = field(default_factory=dict)
     hashing: Hashing | None = None
@@ -122,7 +125,7 @@ class ClusteringRun(RewriteRun[ClusteringWork]):
             )
 
     def _refuse_changed(self) -> None:
-        """Raise `CommitConflictError` if a planned file group was changed before this execution began. The commit asks again."""
+        """Raise `CommitConflictError` if a planned file group changed before this execution began. The commit checks this again."""
         transaction, nothing = self.transaction, frozenset[str]()
         context = transaction.context
         mine = Touched(self.work.file_groups, nothing, nothing, OperationType.CLUSTER)
@@ -144,7 +147,10 @@ class ClusteringRun(RewriteRun[ClusteringWork]):
         return [replace(group, slices=tuple(map(sized, group.slices))) for group in self.work.groups]
 
     def _waves(self, groups: list[ClusteringGroup]) -> Iterator[list[ClusteringGroup]]:
-        """Groups that are shuffled together. Groups of several new files are shuffled alone if they are sorted: the rows say where a file ends."""
+        """Yield groups that are shuffled together.
+
+        A sorted group of several new files is shuffled alone, because its rows decide where a file ends.
+        """
         bound = self._memory // _INFLATED if self.how.engine.in_process else None
         wave: list[ClusteringGroup] = []
         for group in sorted(groups, key=lambda group: (group.partition, group.slices[0].file_id)):
@@ -198,9 +204,9 @@ class ClusteringRun(RewriteRun[ClusteringWork]):
         return self.transaction.context.options.clustering.memory
 
     def _is_streamed(self, group: ClusteringGroup) -> bool:
-        """Say whether a group is written in bounded memory, on one core. On Spark the shuffle bounds it.
+        """Say whether a group is written in bounded memory, on one core. On Spark the shuffle bounds the memory.
 
-        Sorted files of one group that certainly fits are sorted together, and then written on all cores.
+        A sorted group that certainly fits into memory is sorted at once, and then written on all cores.
         """
         fits = _is_cut_by_rows(group, self.work.order) and group.size * _INFLATED <= self._memory
         return self.how.engine.in_process and not fits
@@ -223,7 +229,7 @@ class ClusteringRun(RewriteRun[ClusteringWork]):
             written.release()
 
     def _units(self, group: ClusteringGroup, name: str) -> list[Unit]:
-        """Return what is read together: all of a group, or the slices of one new file."""
+        """Return the units to read: all of a group, or the slices of one new file."""
         uuid = self.transaction.context.runtime.ids.uuid
         alone = _is_cut_by_rows(group, self.work.order)
         new = new_groups([group], self.hashing, self.rings, alone=alone)
@@ -239,7 +245,7 @@ class ClusteringRun(RewriteRun[ClusteringWork]):
         ]
 
     def _bounds(self, reading: SliceReading, pieces: list[FileSlice]) -> tuple[CurveBounds, ...]:
-        """Return the parts of the sort columns, for an order along a curve."""
+        """Return the bounds of the sort columns, for an order along a curve."""
         columns, engine = self.work.order.columns, self.how.engine
         if not columns or self.work.order.layout == LINEAR:
             return ()
@@ -256,13 +262,13 @@ def _sort_columns(order: RowOrder) -> tuple[str, ...]:
 
 
 def _is_cut_by_rows(group: ClusteringGroup, order: RowOrder) -> bool:
-    """Say whether the sorted rows say where the files of a group end."""
+    """Say whether the sorted rows decide where the files of a group end."""
     return group.outputs > 1 and bool(order.columns) and not group.children
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterTask:
-    """Task function: sorted rows in, `WRITTEN` out. The payload says for each number of a new file its partition and its file id."""
+    """Task function: gets sorted rows, and yields rows of `WRITTEN`. The payload has the partition and the file id for each number of a new file."""
 
     open_runtime: OpenRuntime
     settings: HandleSettings
@@ -298,7 +304,7 @@ class ClusterTask:
 
 @dataclass(frozen=True, slots=True)
 class KeysTask:
-    """Task function: the record keys of new files (write stats), as `KEY_CHANGES`."""
+    """Task function: yields the record keys of new files (write stats), as `KEY_CHANGES`."""
 
     open_runtime: OpenRuntime
 

@@ -1,8 +1,9 @@
-"""The plan of a clustering: which file slices are rewritten together, in which order. A value, and the Avro record that Hudi keeps on the timeline.
+"""The plan of a clustering: which file slices are rewritten together, in which order. A value, and Hudi's Avro record for the timeline.
 
 Specification, "Re-writing"; the record is ``HoodieRequestedReplaceMetadata`` with a ``HoodieClusteringPlan``, as releases 1.0 to 1.2 write it. File
-paths in it are absolute, as Hudi's executor needs them. Here only their names count, so a table may be moved between plan and execution. Hudi's plan
-names the sort columns and not the kind of order. Ours names both, and an executor that does not know the second key ignores it.
+paths in the record are absolute, as Hudi's executor needs them. This package uses only the file names, so a table may be moved between plan and
+execution. Hudi's plan names the sort columns and not the kind of order. This package's plan names both; an executor that does not know the second key
+ignores it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ MEBIBYTE = 1 << 20
 LINEAR = "LINEAR"
 _LAYOUTS = (LINEAR, "ZORDER", "HILBERT")
 CHECKPOINT_KEY = "clustering.commit.checkpoint"
-"""In the extra metadata of a commit-based plan: the last commit that it has looked at."""
+"""The key, in the extra metadata of a commit-based plan, of the last commit that the plan has considered."""
 _PARTITION_KEY, _CHILDREN_KEY, _SEQUENCE_KEY = (
     "clustering.group.partition",
     "clustering.group.child.node",
@@ -46,13 +47,13 @@ _EXECUTED = (
     "BinaryCopyClusteringExecutionStrategy",
     *_OF_BUCKETS,
 )
-"""How the names end of those strategies of Hudi whose plans are executed here."""
+"""The last words of the names of those of Hudi's strategies whose plans this package executes."""
 
 
 @dataclass(frozen=True, slots=True)
 @printable
 class RowOrder:
-    """The order of rows: by columns one after the other (LINEAR), or along a curve through them. No columns: rows stay as they are."""
+    """The order of rows: by columns one after the other (LINEAR), or along a curve through them. No columns: rows keep their order."""
 
     columns: tuple[str, ...] = ()
     layout: str = LINEAR
@@ -67,11 +68,11 @@ class RowOrder:
 @dataclass(frozen=True, slots=True)
 @printable
 class ClusteringGroup:
-    """Slices of one partition that are rewritten together, into so many new file groups.
+    """Slices of one partition that are rewritten together, and the number of new file groups.
 
     Attributes:
-        children: with consistent hashing: what the clustering does to ranges of hashes. The rows go to the new file groups by their hashes.
-        sequence: of the metadata of consistent hashing that the plan was made from.
+        children: with consistent hashing: the new ranges of hashes. The rows go to the new file groups by their hashes.
+        sequence: the sequence number of the consistent hashing metadata on which the plan is based.
     """
 
     slices: tuple[FileSlice, ...]
@@ -86,11 +87,11 @@ class ClusteringGroup:
 
     @property
     def size(self) -> int:
-        """Bytes of base files and logs."""
+        """The size of base files and logs in bytes."""
         return sum(piece.size for piece in self.slices)
 
     def to_avro(self, location: str) -> dict[str, Any]:
-        """As ``HoodieClusteringGroup``; ``location`` is that of the table."""
+        """Return a ``HoodieClusteringGroup``; ``location`` is that of the table."""
         logs = [log for piece in self.slices for log in piece.logs]
         log_bytes = sum(log.size for log in logs)
         bases = [0 if piece.base is None else piece.base.size for piece in self.slices]
@@ -125,18 +126,18 @@ class ClusteringGroup:
 @dataclass(frozen=True, slots=True)
 @printable
 class ClusteringPlan:
-    """What a clustering would rewrite; false, with the reason, if it is nothing.
+    """What a clustering would rewrite; false, with the reason, if there is nothing to rewrite.
 
     Attributes:
-        groups: what is rewritten together.
-        order: of the rows in the new files.
-        why_not: why there is nothing, or what was left out.
-        trigger: what the trigger of the options says, such as ``3 of 4 commits``.
-        due: whether that trigger says that it is time.
-        location: of the table, for the absolute paths of the record.
+        groups: the slices that are rewritten together.
+        order: the order of rows in the new files.
+        why_not: why there is nothing to rewrite, or what was omitted.
+        trigger: the state of the options' trigger, such as ``3 of 4 commits``.
+        due: whether that trigger is reached.
+        location: the table's location, for the absolute paths of the record.
         kind: the plan strategy, as `ClusteringOptions.plan_strategy`.
-        checkpoint: of a commit-based plan: the requested time of the last commit that it has looked at.
-        refused: that it is nothing because the service would be refused.
+        checkpoint: for a commit-based plan, the requested time of the last commit that the plan has considered.
+        refused: whether the plan is empty because the service would be refused.
     """
 
     groups: tuple[ClusteringGroup, ...] = ()
@@ -151,12 +152,12 @@ class ClusteringPlan:
 
     @property
     def file_groups(self) -> frozenset[tuple[str, str]]:
-        """(partition, file id) of each slice."""
+        """The (partition, file id) of each slice."""
         return frozenset(piece.group for group in self.groups for piece in group.slices)
 
     @property
     def figures(self) -> Figures:
-        """Groups, file groups before and after, files and bytes that are rewritten, seconds."""
+        """Numbers of groups, of file groups before and after, and of files and bytes to rewrite; and seconds."""
         files = sum(len(piece.files) for group in self.groups for piece in group.slices)
         size, outputs = sum(group.size for group in self.groups), sum(group.outputs for group in self.groups)
         figures = {
@@ -209,7 +210,7 @@ class ClusteringPlan:
 @dataclass(frozen=True, slots=True)
 @printable
 class ClusteringWork:
-    """What a requested file says is to be done. Its slices have no sizes.
+    """The work that a requested file describes. Its slices have no sizes.
 
     ``checkpoint`` is that of the plan.
     """
@@ -220,17 +221,17 @@ class ClusteringWork:
 
     @property
     def is_of_buckets(self) -> bool:
-        """Whether it splits and merges buckets of consistent hashing, or moves them to new file groups."""
+        """Whether the plan splits and merges buckets of consistent hashing, or moves them to new file groups."""
         return bool(self.groups) and bool(self.groups[0].children)
 
     @property
     def file_groups(self) -> frozenset[tuple[str, str]]:
-        """(partition, file id) of each slice."""
+        """The (partition, file id) of each slice."""
         return frozenset(piece.group for group in self.groups for piece in group.slices)
 
 
 def decode(data: bytes, path: str) -> ClusteringWork:
-    """Return the work of a plan of ours or of Hudi's. Raises `CorruptTimelineError`."""
+    """Return the work of a plan by this package or by Hudi. Raises `CorruptTimelineError`."""
     record = decode_record(data, RECORD, path=path) if data else {}
     try:
         plan = record.get("clusteringPlan") or {}
@@ -257,7 +258,7 @@ def decode(data: bytes, path: str) -> ClusteringWork:
 
 
 def bucket_partitions(storage: Storage, path: str) -> frozenset[str]:
-    """Return the partitions whose buckets a requested file changes; none if it cannot be read, or is not of buckets."""
+    """Return the partitions whose buckets a requested file changes; none if it cannot be read, or if it is not about buckets."""
     try:
         work = decode(storage.get(path), path)
     except (ObjectNotFoundError, CorruptTimelineError):

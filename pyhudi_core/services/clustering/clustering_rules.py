@@ -1,6 +1,7 @@
-"""When a clustering is due, and which slices it rewrites together: Hudi's trigger, partition filters and size-based groups, by Hudi's options. Pure.
+"""Decide when a clustering is due, and which slices it rewrites together: Hudi's trigger, partition filters and size-based groups, by Hudi's options.
+Pure.
 
-Specification, "Re-writing"; the rules are those of release 1.0.2, with one difference: a group whose rewrite would change nothing is left out
+Specification, "Re-writing"; the rules are those of release 1.0.2, with one difference: a group whose rewrite would change nothing is omitted
 (`gains`). Hudi rewrites the last small file of a partition again and again.
 """
 
@@ -17,19 +18,19 @@ from pyhudi_core.options.clustering import ClusteringOptions
 from pyhudi_core.services.clustering.clustering_plan import ClusteringGroup, RowOrder
 
 LaidOut = Callable[[FileSlice], str | None]
-"""The requested time of the clustering that made a slice in the wanted order; None if no clustering is known to have done so."""
+"""Returns the requested time of the clustering that wrote a slice in the wanted order; None if no such clustering is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusteringTrigger:
-    """Whether a clustering is due, and the figures that say so."""
+    """Whether a clustering is due, and the figures that decide it."""
 
     due: bool
     text: str
 
 
 def trigger_of(requested_times: Iterable[str], last: str | None, most: int) -> ClusteringTrigger:
-    """By the completed commits (their requested times) since the requested time of the last clustering, planned ones included."""
+    """Count the completed commits (their requested times) since the requested time of the last clustering, including a planned one."""
     since = sum(1 for time in requested_times if last is None or time > last)
     return ClusteringTrigger(since >= most, f"{since} of {most} commits since the last clustering")
 
@@ -59,12 +60,12 @@ def chosen_partitions(partitions: Iterable[str], options: ClusteringOptions) -> 
 
 
 def is_small(piece: FileSlice, options: ClusteringOptions) -> bool:
-    """Say whether the size of the base file says that the slice is to be clustered."""
+    """Say whether the base file is so small that the slice is to be clustered."""
     return (0 if piece.base is None else piece.base.size) < options.small_limit
 
 
 def groups_of(slices: Sequence[FileSlice], options: ClusteringOptions, default_bytes: int) -> list[ClusteringGroup]:
-    """Groups of the slices of one partition, the largest slices first. A slice without a base file counts as ``default_bytes``."""
+    """Return groups of the slices of one partition, the largest slices first. A slice without a base file counts as ``default_bytes``."""
 
     def size_of(piece: FileSlice) -> int:
         return default_bytes if piece.base is None else piece.base.size

@@ -1,10 +1,10 @@
 """Plan a clustering from a state of the table, and check the plan under the lock before it goes on the timeline.
 
-The plan strategy says which slices are rewritten together (`clustering_rules`, `buckets`). With consistent hashing a partition has one planned
-clustering at a time, because each changes the ranges of hashes that the one before it has made.
+The plan strategy chooses the slices that are rewritten together (`clustering_rules`, `buckets`). With consistent hashing a partition has only one
+planned clustering at a time, because each clustering changes the ranges of hashes of the previous one.
 
-Plans are made from listings, commits and pending plans; no data file is opened. File groups in pending plans are left out. Under the lock
-nothing may have touched a planned file group since the plan was made: a log file that is not in the plan would be lost with its file group.
+Plans are made from listings, commits and pending plans; no data file is opened. File groups in pending plans are omitted. Under the lock, no planned
+file group may have changed since the plan was made: a log file that is not in the plan would be lost with its file group.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from pyhudi_core.write.states import load
 
 
 def plan_clustering(context: TableContext, timeline: Timeline, *, triggered: bool = False) -> ClusteringPlan:
-    """Return what to cluster in the state of a timeline. ``triggered``: nothing, unless the trigger of the options says that it is due.
+    """Return what to cluster in the state of a timeline. With ``triggered``, the plan is empty unless the trigger of the options is reached.
 
     Raises `InvalidOptionError` for sort columns that the table does not have or that have no order. A table that cannot be clustered raises nothing:
     the plan says why.
@@ -82,7 +82,7 @@ def plan_clustering(context: TableContext, timeline: Timeline, *, triggered: boo
         f"{left} groups are left for the next plan" if left else "",
     ]
     why_not = "; ".join(filter(None, reasons))
-    checkpoint = "" if left or found.planned else found.checkpoint  # what is left out now is for the next plan
+    checkpoint = "" if left or found.planned else found.checkpoint  # the next plan takes what is omitted now
     return ClusteringPlan(tuple(taken), order, why_not, trigger.text, trigger.due, context.table, kind, checkpoint)
 
 
@@ -93,17 +93,17 @@ _NOTHING = {
 
 
 def _of_other_kind(context: TableContext, snapshot: Snapshot, kind: str, *, consistent: bool) -> str | None:
-    """Say why the table is not clustered by plans of this kind."""
+    """Say why plans of this kind cannot cluster the table; None if they can."""
     if consistent:
         return None if kind == CONSISTENT_BUCKET else f"it has consistent hashing, and plans of {kind} know no buckets"
-    # The table does not store that it has buckets, and this handle may be without the option.
+    # The table does not store that it has buckets, and this handle may lack the option.
     if context.options.index.type == IndexType.BUCKET or is_bucketed(snapshot):
         return "its file groups are buckets, which keep their keys"
     return "it has no consistent hashing, so no buckets are split or merged" if kind == CONSISTENT_BUCKET else None
 
 
 def refuse_unsortable(schema: pa.Schema, order: RowOrder) -> None:
-    """Raise `InvalidOptionError` unless each sort column is there and its values have an order."""
+    """Raise `InvalidOptionError` unless each sort column exists and its values have an order."""
     known = with_meta_fields(schema)
     for name in order.columns:
         if name not in known.names or pa.types.is_nested(known.field(name).type):
@@ -115,13 +115,13 @@ def refuse_unsortable(schema: pa.Schema, order: RowOrder) -> None:
 
 
 def outdating(transaction: Transaction, plan: ClusteringPlan) -> Outdating:
-    """Return what makes a plan outdated: that a planned file group, or the ranges of hashes of its partition, were changed or planned."""
+    """Return what makes a plan outdated: a planned file group, or the ranges of hashes of its partition, were changed or planned."""
     ranges = partial(_refuse_other_ranges, transaction, plan) if plan.kind == CONSISTENT_BUCKET else None
     return Outdating(plan.file_groups, also=ranges)
 
 
 def _refuse_other_ranges(transaction: Transaction, plan: ClusteringPlan, found: Timeline) -> None:
-    """Raise `CommitConflictError` if another clustering has changed ranges of hashes of the plan's partitions, or is about to."""
+    """Raise `CommitConflictError` if another clustering has changed, or will change, ranges of hashes of the plan's partitions."""
     context, time = transaction.context, transaction.requested_time
     seen = concurrent.since(context, transaction.start, found, time)
     mine = {partition for partition, _ in plan.file_groups}
@@ -138,7 +138,10 @@ def _refuse_other_ranges(transaction: Transaction, plan: ClusteringPlan, found: 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """What could be clustered, and how many file groups are in pending plans. ``checkpoint``: how far a commit-based plan came."""
+    """The slices that could be clustered, and the number of file groups in pending plans.
+
+    ``checkpoint``: the last commit that a commit-based plan considered.
+    """
 
     groups: list[ClusteringGroup]
     planned: int
@@ -146,7 +149,7 @@ class Candidates:
 
 
 def candidates(context: TableContext, snapshot: Snapshot, timeline: Timeline, order: RowOrder, kind: str) -> Candidates:
-    """Return what a plan of this kind could take."""
+    """Return the slices that a plan of this kind could take."""
     options, size = context.options.clustering, context.options.files.max_size
     plans = pending_plans(context, timeline)
     taken: frozenset[Group] = frozenset().union(*(groups for _, groups in plans))
@@ -161,7 +164,7 @@ def candidates(context: TableContext, snapshot: Snapshot, timeline: Timeline, or
         wanted = [
             piece
             for piece in snapshot.view.slices(partition)
-            if not may_be_skeleton(piece.path)  # its size says nothing about its rows
+            if not may_be_skeleton(piece.path)  # the size of the slice says nothing about its rows
             and (piece.group in since.groups if since is not None else buckets is not None or is_small(piece, options))
         ]
         free = [piece for piece in wanted if piece.group not in taken]
@@ -189,7 +192,7 @@ class _Buckets:
     def groups(
         self, partition: str, free: list[FileSlice], gains_alone: Callable[[ClusteringGroup], bool]
     ) -> list[ClusteringGroup]:
-        """Return the groups of a partition; none if a clustering of it is planned."""
+        """Return the groups of a partition; none if a clustering of the partition is planned."""
         context, options = self.context, self.context.options
         if any(
             path == partition for plan, found in self.plans if plan.action is Action.CLUSTERING for path, _ in found
@@ -208,16 +211,17 @@ class _Buckets:
 
 @dataclass(frozen=True, slots=True)
 class WrittenSince:
-    """The file groups that commits after a given one have written, and the requested time of the last of these commits."""
+    """The file groups that commits after a given one wrote, and the requested time of the last of these commits."""
 
     groups: frozenset[Group]
     last: str
 
 
 def written_since(context: TableContext, timeline: Timeline) -> WrittenSince:
-    """Return what a commit-based plan looks at. It begins after the commit of the options, or after the last one that an earlier plan has looked at.
+    """Return the input of a commit-based plan. It begins after the commit of the options, or after the last commit that an earlier plan has
+    considered.
 
-    Only commits of the active timeline are looked at. What clusterings and overwrites have made is left out, as in Hudi 1.2.
+    Only commits of the active timeline are read. File groups that clusterings and overwrites have written are omitted, as in Hudi 1.2.
     """
     first = context.options.clustering.earliest_commit
     if first is None:
@@ -238,7 +242,7 @@ def written_since(context: TableContext, timeline: Timeline) -> WrittenSince:
 
 
 def _last_checkpoint(context: TableContext, timeline: Timeline) -> str:
-    """Say how far the newest commit-based plan on the timeline came; empty if there is none."""
+    """Return the last commit that the newest commit-based plan on the timeline has considered; empty if there is no such plan."""
     plans = [i for i in timeline if i.action in (Action.CLUSTERING, Action.REPLACECOMMIT)]
     for instant in sorted(plans, key=lambda instant: instant.requested_time, reverse=True):
         path = context.folder.file(Instant(instant.requested_time, Action.CLUSTERING, State.REQUESTED))
@@ -252,7 +256,7 @@ def _last_checkpoint(context: TableContext, timeline: Timeline) -> str:
 
 
 class _Layouts:
-    """Which clusterings of the timeline have made files in the wanted order."""
+    """The clusterings of the timeline that wrote files in the wanted order."""
 
     def __init__(self, context: TableContext, timeline: Timeline, order: RowOrder) -> None:
         self._context = context
@@ -261,7 +265,7 @@ class _Layouts:
         self._has_order = cache(self._find_order)
 
     def laid_out(self, piece: FileSlice) -> str | None:
-        """As `clustering_rules.LaidOut`."""
+        """Return the clustering of a slice, as `clustering_rules.LaidOut`."""
         time = piece.requested_time
         return time if time in self._replacing and self._has_order(time) else None
 
@@ -270,7 +274,7 @@ class _Layouts:
         try:
             return decode(self._context.storage.get(path), path).order == self._order
         except (ObjectNotFoundError, CorruptTimelineError):
-            return False  # an overwrite, or the clustering of a program that keeps no plan, or one that this package would not execute
+            return False  # an overwrite, or a clustering without a plan on the timeline, or with a plan that this package would not execute
 
 
 def _trigger(context: TableContext, timeline: Timeline) -> ClusteringTrigger:

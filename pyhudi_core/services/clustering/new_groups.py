@@ -1,4 +1,4 @@
-"""The new files of a clustering, and which rows go to which of them: slices are shared out, or buckets say it by the hashes of the keys."""
+"""The new files of a clustering, and the assignment of rows to them: by slices, or by the hashes of the keys for buckets."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class ByHash:
-    """Says for keys to which new file they go.
+    """Assigns keys to new files.
 
     Attributes:
-        ends: of the ranges after the clustering.
-        numbers: of the new file for each range; -1 for ranges of others.
+        ends: the ends of the ranges after the clustering.
+        numbers: the number of the new file for each range; -1 for other ranges.
     """
 
     hashing: Hashing
@@ -36,13 +36,13 @@ class ByHash:
 
     @classmethod
     def of(cls, hashing: Hashing, ring: HashingMetadata, group: ClusteringGroup, first: int) -> ByHash:
-        """Of a group whose new files have numbers from ``first`` on, in the order of its changes."""
+        """Return the assignment of a group whose new files are numbered from ``first``, in the order of its changes."""
         numbers = {file_id: first + number for number, file_id in enumerate(new_file_ids(group))}
         found = np.array([numbers.get(file_id, -1) for file_id in ring.file_ids], np.int64)
         return cls(hashing, np.array([end for end, _ in ring.nodes], np.int64), found)
 
     def of_keys(self, keys: pa.Array, path: str) -> Ints:
-        """Return the number of the new file for each record key. Raises `CorruptionError` for a key that is in the wrong bucket."""
+        """Return the number of the new file for each record key. Raises `CorruptionError` for a key in the wrong bucket."""
         found = self.numbers[places_of(self.hashing, keys, self.ends)]
         if len(found) and int(found.min()) < 0:
             key = keys[int(np.argmin(found))].as_py()
@@ -56,7 +56,7 @@ class ByHash:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A slice that is read, and the number of the new file of its rows; ``by_hash`` decides for each row where there are several."""
+    """A slice to read, and the number of the new file of its rows. If there are several new files, ``by_hash`` decides for each row."""
 
     number: int
     slice: FileSlice
@@ -70,7 +70,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class NewGroups:
-    """The new files of some groups, by number: (partition, file id; None for a new one), and what is read for them."""
+    """The new files of some groups, by number: (partition, file id; None for a new one), and the slices that are read for them."""
 
     files: tuple[tuple[str, str | None], ...]
     pieces: tuple[Piece, ...]
@@ -80,9 +80,9 @@ def new_groups(wave: Sequence[ClusteringGroup], hashing: Hashing | None, rings: 
     """Return the new files of groups that are written together.
 
     Args:
-        hashing: of the keys of buckets; None if the groups are not of buckets.
-        rings: of their partitions after the clustering.
-        alone: it is one group whose sorted rows say where its files end; its slices are read together.
+        hashing: how keys of buckets are hashed; None if the groups are not of buckets.
+        rings: the ranges of their partitions after the clustering.
+        alone: there is one group whose sorted rows decide where its files end; its slices are read together.
     """
     files: list[tuple[str, str | None]] = []
     pieces: list[Piece] = []
@@ -101,5 +101,5 @@ def new_groups(wave: Sequence[ClusteringGroup], hashing: Hashing | None, rings: 
 
 
 def new_file_ids(group: ClusteringGroup) -> list[str]:
-    """Return the file groups that the buckets of a group get."""
+    """Return the file ids of the new buckets of a group."""
     return [child.file_id for child in group.children if child.file_id is not None]

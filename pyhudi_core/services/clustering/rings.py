@@ -1,4 +1,4 @@
-"""What a clustering of buckets makes of the metadata of consistent hashing: one new file for each partition, published with the commit."""
+"""Compute the new metadata of consistent hashing after a clustering of buckets: one new file for each partition, published with the commit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Rings = dict[str, HashingMetadata]
 
 
 def rings_after(context: TableContext, snapshot: Snapshot, work: ClusteringWork, instant: str) -> Rings:
-    """Return the metadata of each partition of the plan after it. Raises `CommitAbortedError` if the plan was made from other ranges."""
+    """Return the metadata of each partition after the plan. Raises `CommitAbortedError` if the plan was made from other ranges."""
     children: dict[str, list[ChildNode]] = {}
     for group in work.groups:
         children.setdefault(group.partition, []).extend(group.children)
@@ -32,9 +32,9 @@ def rings_after(context: TableContext, snapshot: Snapshot, work: ClusteringWork,
 
 
 def attachments(context: TableContext, rings: Rings) -> tuple[Attachment, ...]:
-    """Return the files that the commit publishes. One that a dead execution of Hudi has left stays, if it says the same.
+    """Return the files that the commit publishes. An existing file of a dead execution of Hudi is kept if its content is the same.
 
-    Raises `CorruptionError` if one says something else.
+    Raises `CorruptionError` if the content of such a file differs.
     """
     found: list[Attachment] = []
     for partition, ring in rings.items():

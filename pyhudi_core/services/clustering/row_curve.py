@@ -1,8 +1,9 @@
-"""The place of rows on a curve through several columns: Z-order and Hilbert, as one integer for each row (Hudi's layouts ZORDER and HILBERT).
+"""Compute the position of rows on a curve through several columns: Z-order and Hilbert, as one integer for each row (Hudi's layouts ZORDER and
+HILBERT).
 
-The values of each column become small numbers first: a value's number is the part of the column that it lies in, where the parts hold about equally
-many rows. So each column counts the same, whatever its values are. The bounds of the parts come from a sample of the rows (`sample`, `bounds_of`), as
-in Hudi's build method SAMPLE. The place on the curve is only a hint for the order of rows; no result of a query depends on it.
+The values of each column first become small numbers. Each column is divided into parts with about equally many rows; a value's number is the number
+of its part. So all columns have the same weight, whatever their values are. The bounds of the parts come from a sample of the rows (`sample`,
+`bounds_of`), as in Hudi's build method SAMPLE. The position on the curve only determines the order of rows; no query result depends on it.
 
 All functions work on complete columns in NumPy; their loops run over columns and bits.
 """
@@ -22,24 +23,24 @@ from pyhudi_core.model.key_text import without_dictionary
 Ints = npt.NDArray[np.uint64]
 
 _BITS = 62
-"""Of a place; less than 64, so that it is a positive int64."""
+"""The number of bits of a position; less than 64, so that it is a positive int64."""
 _MOST_BITS = 12
-"""Of a column: 4096 parts say enough about files of a table."""
+"""The maximum number of bits of a column: 4096 parts are enough for the files of a table."""
 _SAMPLED = 20_000
-"""So many rows of a slice are in the sample at most."""
+"""The maximum number of sampled rows of a slice."""
 _WORD = 8
 
 
 @dataclass(frozen=True, slots=True)
 class CurveBounds:
-    """Where the parts of a column begin; for texts, also what all sampled values begin with."""
+    """The lower bounds of the parts of a column; for texts, also the common prefix of all sampled values."""
 
     parts: npt.NDArray[np.generic]
     prefix: int = 0
 
 
 def sample(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """Return some of the rows, evenly spread, each with the number of rows that it stands for (column ``weight``)."""
+    """Return some evenly spread rows, each with the number of rows that it represents (column ``weight``)."""
     step = max(1, -(-len(rows) // _SAMPLED))
     taken = rows.select(list(columns)).take(pa.array(np.arange(0, len(rows), step)))
     return taken.append_column("weight", pa.array(np.full(len(taken), step, np.int64)))
@@ -62,19 +63,19 @@ def bounds_of(sampled: pa.Table, columns: Sequence[str]) -> tuple[CurveBounds, .
 
 
 def bits_of(columns: int) -> int:
-    """Say how many bits each of so many columns has."""
+    """Return the number of bits per column for this number of columns."""
     return max(1, min(_MOST_BITS, _BITS // max(1, columns)))
 
 
 def places(
     rows: pa.Table | pa.RecordBatch, columns: Sequence[str], bounds: Sequence[CurveBounds], layout: str
 ) -> pa.Array:
-    """Return the place of each row on the curve ``layout`` (ZORDER or HILBERT), as int64. A null is in the first part of its column."""
+    """Return the position of each row on the curve ``layout`` (ZORDER or HILBERT), as int64. A null is in the first part of its column."""
     bits = bits_of(len(columns))
     axes: list[Ints] = []
     for name, bound in zip(columns, bounds, strict=True):
         part = np.searchsorted(bound.parts, _numbers(rows.column(name), bound.prefix), side="right").astype(np.uint64)
-        # Where a few values fill many parts, the parts that are left are spread over all bits: else the highest bits of the column would be zero.
+        # If a few values fill many parts, the remaining parts are spread over all bits; otherwise the highest bits of the column would be zero.
         scale = (1 << bits) // (len(bound.parts) + 1)
         axes.append(part * np.uint64(max(1, scale)))
     if layout == "HILBERT":
@@ -83,7 +84,7 @@ def places(
 
 
 def _interleaved(axes: Sequence[Ints], bits: int) -> Ints:
-    """Return the bits of all axes, the highest ones first, in turn."""
+    """Interleave the bits of all axes, the highest bits first."""
     found = np.zeros_like(axes[0])
     one = np.uint64(1)
     for bit in range(bits - 1, -1, -1):
@@ -93,7 +94,7 @@ def _interleaved(axes: Sequence[Ints], bits: int) -> Ints:
 
 
 def _hilbert_axes(axes: Sequence[Ints], bits: int) -> list[Ints]:
-    """Return the transposed Hilbert index of points, whose interleaved bits are their place on the curve (J. Skilling, 2004)."""
+    """Return the transposed Hilbert index of points. Its interleaved bits are the position on the curve (J. Skilling, 2004)."""
     found = [axis.copy() for axis in axes]
     one = np.uint64(1)
     for bit in range(bits - 1, 0, -1):
@@ -114,7 +115,7 @@ def _hilbert_axes(axes: Sequence[Ints], bits: int) -> list[Ints]:
 
 
 def _common_prefix(column: pa.ChunkedArray) -> int:
-    """Say how many bytes all texts of the column begin with; 0 for other columns."""
+    """Return the number of common leading bytes of all texts of the column; 0 for other columns."""
     if not _is_text(column.type) or column.null_count == len(column):
         return 0
     found = pc.min_max(column.cast(pa.large_binary()))
@@ -124,7 +125,7 @@ def _common_prefix(column: pa.ChunkedArray) -> int:
 
 
 def _numbers(column: pa.Array | pa.ChunkedArray, prefix: int) -> npt.NDArray[np.generic]:
-    """Numbers in the order of the values; nulls before all others. Values close to each other may have the same number."""
+    """Return numbers in the order of the values, with nulls before all others. Values close to each other may have the same number."""
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     whole = without_dictionary(whole)
     if _is_text(whole.type):

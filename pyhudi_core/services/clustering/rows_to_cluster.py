@@ -1,4 +1,4 @@
-"""Read the slices of a clustering: each row with the number of its new file, and with its place on the curve if there is one."""
+"""Read the slices of a clustering: each row with the number of its new file, and with its position on the curve if there is one."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from pyhudi_core.services.clustering.row_curve import CurveBounds, places, sampl
 from pyhudi_core.write.handles.base import HandleSettings, OpenRuntime
 
 PLACE = "_pyhudi_place"
-"""Column (int64) of the place of a row on the curve."""
+"""The column (int64) for the position of a row on the curve."""
 
 
 @dataclass(frozen=True, slots=True)
 class SliceReading:
-    """Task function: reads slices (`Piece`), and says for each row to which new file it goes, and where it is on the curve."""
+    """Task function: reads slices (`Piece`), and adds to each row the number of its new file and its position on the curve."""
 
     open_runtime: OpenRuntime
     settings: HandleSettings
@@ -39,7 +39,7 @@ class SliceReading:
 
     @property
     def sampled(self) -> pa.Schema:
-        """What `SampleTask` yields."""
+        """The schema of the batches that `SampleTask` yields."""
         return pa.schema([*(self.settings.schema.field(name) for name in self.order.columns), ("weight", pa.int64())])
 
     def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -53,7 +53,7 @@ class SliceReading:
         for piece in pieces:
             for batch in merged_batches(storage, piece.slice, self.merging, wanted, schema):
                 rows = batch.select(wanted.names).cast(wanted)
-                # Every row gets the name of its new file, so the old names are neither read nor sorted.
+                # Every row gets the name of its new file, so the old name is neither read nor sorted.
                 columns = [*rows.columns[:place], pa.nulls(len(rows), schema.field(place).type), *rows.columns[place:]]
                 yield self._placed(pa.RecordBatch.from_arrays(columns, schema=schema), piece)
 
@@ -70,7 +70,7 @@ class SliceReading:
 
 @dataclass(frozen=True, slots=True)
 class SampleTask:
-    """Task function: a sample of the sort columns of each slice."""
+    """Task function: yields a sample of the sort columns of each slice."""
 
     reading: SliceReading
 

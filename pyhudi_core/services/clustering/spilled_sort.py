@@ -16,7 +16,7 @@ from pyhudi_core.engine.local import row_order
 from pyhudi_core.storage.base import Storage
 
 _BATCHES, _LEAST_BATCH = 64, 64 << 10
-"""Batches in a full run, and their least bytes: a merge holds one batch of each run, and what it makes of them."""
+"""The number of batches in a full run, and the minimum bytes of a batch. A merge holds one batch of each run, and the merged batch."""
 
 
 @dataclass(slots=True)
@@ -25,11 +25,11 @@ class SpilledSort:
 
     Attributes:
         storage: has the scratch folder.
-        folder: where the runs are written; nothing else is there.
-        schema: of the rows.
+        folder: where the runs are written; the folder has no other files.
+        schema: the schema of the rows.
         by: the sort columns; nulls come first and NaN last.
-        most_bytes: of rows (as Arrow counts them) in one run.
-        count: rows that were added.
+        most_bytes: the maximum size of the rows in one run, as Arrow counts it.
+        count: the number of added rows.
     """
 
     storage: Storage
@@ -68,7 +68,7 @@ class SpilledSort:
             self.storage.delete_many(self._runs)
 
     def _sorted_run(self) -> Iterator[pa.RecordBatch]:
-        """Yield what is held, in order, in small batches; holds it no more."""
+        """Yield the rows in memory, sorted, in small batches, and release them."""
         table = pa.Table.from_batches(self._held, self.schema).combine_chunks()
         width = max(1, self._bytes // max(1, len(table)))
         self._held, self._bytes = [], 0

@@ -1,9 +1,9 @@
 """Write new file groups in this process, one unit after the other, in bounded memory.
 
-Rows without an order go from file to file as they are read, sorted ones through a sort that spills (``services/clustering/spilled_sort.py``).
+Unsorted rows are written in the order in which they are read; sorted rows pass through a sort that spills (``services/clustering/spilled_sort.py``).
 
-A unit is what must be read together: the slices of one new file, of a group whose sorted rows say where its files end, or of a group of buckets.
-Memory is bounded by the sort, the logs of one slice, and a row group of each file that is open.
+A unit is a set of slices that must be read together: the slices of one new file, of a group whose sorted rows decide where its files end, or of a
+group of buckets. The sort, the logs of one slice, and one row group of each open file bound the memory.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pyhudi_core.write.tasks import files_batch
 class Unit:
     """Slices that are read together, and their new files: by number (partition, file id).
 
-    ``cut``: the rows are cut into the files, after they were sorted; if not, each row has the number of its file.
+    ``cut``: the sorted rows are cut into files; otherwise each row has the number of its file.
     """
 
     name: str
@@ -50,7 +50,7 @@ class UnitTask:
     Args:
         by: the sort columns; none if the rows stay as they are.
         scratch: the folder of the sort's files.
-        most_bytes: of rows in memory at once, in each task.
+        most_bytes: the maximum size of rows in memory, in each task.
     """
 
     reading: SliceReading
@@ -81,7 +81,7 @@ class UnitTask:
             sort.remove()
 
     def _files(self, unit: Unit, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the rows to their files. A file is closed when a sorted row of the next one comes."""
+        """Write the rows to their files. A sorted file is closed when a row of the next file comes."""
         settings = self.reading.settings
         context = HandleContext(settings, self.reading.open_runtime(), task.number)
         files: dict[int, NewFile] = {}
@@ -120,7 +120,7 @@ def _by_file(batch: pa.RecordBatch, *, is_sorted: bool) -> Iterator[tuple[int, p
 
 
 def _cut(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
-    """Give sorted rows the numbers of their files: ``most`` rows for each but the last."""
+    """Assign sorted rows to numbered files: ``most`` rows for each file but the last."""
     seen = 0
     for batch in batches:
         start = 0

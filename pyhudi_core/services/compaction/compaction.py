@@ -1,12 +1,13 @@
 """Compaction: the log files of merge-on-read tables become base files (specification, "Compaction").
 
-``plan`` says what would be compacted, ``schedule`` puts the plan on the timeline, and ``execute`` carries it out; any process may, Hudi's too. The
-plan is Hudi's record, and the completed instant is a ``commit`` of the operation COMPACT. While a compaction is planned or runs, writers go on: their
-log files belong to the file slice after it. Rows keep their commit times, so a compaction changes the result of no query; read-optimized queries show
-the rows that they left out before. (A compaction also removes deletes. Decision 0039 says which older rows writes keep out so that these do not come
-back then, and which ones they do not.)
+``plan`` returns what would be compacted, ``schedule`` puts the plan on the timeline, and ``execute`` executes it. Any process may execute the plan,
+also Hudi. The plan is Hudi's record, and the completed instant is a ``commit`` of the operation COMPACT. Writers continue while a compaction is
+planned or runs: their log files belong to the next file slice. Rows keep their commit times, so a compaction changes no query result, except that
+read-optimized queries then show the rows of the logs. (A compaction also removes deletes. Decision 0039 says which older rows writes reject, so that
+these rows do not reappear after the compaction, and which ones they accept.)
 
-A plan is executed by one process at a time. A second one stops at once and says who executes it; `take_over` finishes what dead processes began.
+A plan is executed by one process at a time. A second process stops at once and names the executing process. `take_over` finishes the executions of
+dead processes.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ from pyhudi_core.transaction.commit import Finished
 
 @dataclass(frozen=True, slots=True)
 class CompactionResult(PlannedResult):
-    """What was compacted: ``instants`` are the completed compactions.
+    """The result of compaction. ``instants`` are the completed compactions.
 
     Attributes:
-        file_groups: how many base files were written.
-        log_files, log_bytes: what they replace.
-        rows: in the new base files.
-        bytes_written: of the new base files.
-        token: of the commit, for ``table.commit_status``; empty if there were none or several.
+        file_groups: number of new base files.
+        log_files, log_bytes: number and size of the log files that they replace.
+        rows: number of rows in the new base files.
+        bytes_written: size of the new base files.
+        token: the commit's token, for ``table.commit_status``; empty if there was not exactly one commit.
     """
 
     service: ClassVar[str] = "compaction"
@@ -78,7 +79,8 @@ class Compaction(PlannedService[CompactionPlan, tuple[FileSlice, ...], Compactio
     def after_commit(self, turn: Turn) -> bool:
         """With ``hoodie.compact.inline``: execute the plans that no process executes, and compact if that is due.
 
-        Without it: the same with the strategy ``many_logs``, if the commit wrote to a slice that has many logs. Only the commit is asked.
+        Without that option: do the same with the strategy ``many_logs``, if the commit wrote to a slice with many logs. This check reads only the
+        commit.
         """
         options = self.context.options
         if options.compaction.inline:

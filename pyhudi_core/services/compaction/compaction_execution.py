@@ -1,11 +1,11 @@
 """Execute a planned compaction: write the new base files, and commit them (specification, "Compaction").
 
-The process has registered as the plan's executor (``transaction/plan_executors.py``). Tasks rewrite one slice after the other. The plan says which
-base file and which logs are a slice, so the result does not depend on what writers do meanwhile. The commit goes through ``write/attempt.py`` as
-every commit does, with the metadata table's part in the same decision. It completes the instant of the plan as a ``commit``.
+The process has registered as the plan's executor (``transaction/plan_executors.py``). Tasks rewrite one slice after the other. The plan names the
+base file and the logs of each slice, so concurrent writers do not change the result. The commit goes through ``write/attempt.py`` as every commit
+does, with the metadata table's part in the same decision. It completes the instant of the plan as a ``commit``.
 
-File groups that were replaced meanwhile (by an overwrite or a clustering) are left out, because a base file in them could come back once the
-replacement is archived. If that happens while the files are written, the commit is made again without them.
+File groups that were replaced meanwhile (by an overwrite or a clustering) are omitted, because a base file in them could become visible again when
+the replacement is archived. If a file group is replaced while the files are written, the commit is made again without it.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ class CompactionRun(RewriteRun[Sequence[FileSlice]]):
         return "compaction"
 
     def _gone(self) -> frozenset[Group]:
-        """Return the file groups that the plan does not fit any more: here those that were replaced."""
+        """Return the file groups that the plan no longer fits. For compaction these are the replaced ones."""
         return frozenset(replaced_since(self.transaction, self.transaction.context.folder.load()))
 
     def _task(self, open_runtime: OpenRuntime, settings: HandleSettings, merging: Merging) -> TaskFunction:
         return CompactionTask(open_runtime, settings, merging)
 
     def _metadata(self, written: Written, left: Written, gone: frozenset[Group]) -> CommitMetadata:
-        """Return the commit of the files that are left of those that were written."""
+        """Return the commit of the remaining files (``left``) among the written ones."""
         return CommitMetadata(str(OperationType.COMPACT), left.stats, self._extra())
 
     def _extra(self) -> dict[str, str]:
@@ -62,7 +62,7 @@ class CompactionRun(RewriteRun[Sequence[FileSlice]]):
         return partial(_refuse_changed, self.transaction, groups)
 
     def _write(self) -> Written:
-        """Write the slices whose groups are as the plan says, the largest ones first."""
+        """Write the slices whose file groups the plan still fits, the largest ones first."""
         context, engine, config = self.transaction.context, self.how.engine, self.snapshot.config
         gone = self._gone()
         named = map(self.snapshot.visibility.with_writers, self.work)
@@ -84,7 +84,7 @@ class CompactionRun(RewriteRun[Sequence[FileSlice]]):
             output.release()
 
     def _attempt(self, written: Written) -> Attempt:
-        """Return the commit of the files whose groups are as the plan says now."""
+        """Return the commit of the files whose file groups the plan still fits."""
         transaction, schema, gone = self.transaction, self.snapshot.schema, self._gone()
         left = without_groups(written, gone)
         metadata = self._metadata(written, left, gone)
@@ -110,7 +110,7 @@ class CompactionTask:
 
 
 def without_groups(written: Written, gone: frozenset[Group]) -> Written:
-    """Return the files that are not of these groups."""
+    """Return the written files without those of these groups."""
     stats = tuple(stat for stat in written.stats if (stat.partition, stat.file_id) not in gone)
     if len(stats) == len(written.stats):
         return written
@@ -120,7 +120,7 @@ def without_groups(written: Written, gone: frozenset[Group]) -> Written:
 
 
 def _refuse_changed(transaction: Transaction, groups: frozenset[Group], found: Timeline) -> None:
-    """Raise `CommitError` if another process has taken the execution over, or one of the groups was replaced."""
+    """Raise `CommitError` if another process has taken the execution over, or if one of the groups was replaced."""
     plan_executors.refuse_overtaken(transaction)
     replaced = replaced_since(transaction, found)
     gone = sorted(groups & replaced.keys())

@@ -1,4 +1,4 @@
-"""The plan of a compaction: which file slices become base files. A value, and the Avro record that Hudi keeps on the timeline.
+"""The plan of a compaction: which file slices become base files. A value, and Hudi's Avro record for the timeline.
 
 Specification, "Compaction"; the record is ``HoodieCompactionPlan`` as releases 1.0 to 1.2 write it: version 2, file names without folders, and the
 five metrics that Hudi's strategies compare (whole mebibytes, as Hudi divides).
@@ -27,13 +27,13 @@ _LOG_STRATEGY = {
     "strategyParams": {},
     "version": 1,
 }
-"""What Hudi writes into the plan of a log compaction."""
+"""The strategy in the plan of a log compaction, as Hudi writes it."""
 
 
 @dataclass(frozen=True, slots=True)
 @printable
 class CompactionOperation:
-    """One file slice to rewrite, the bytes of a new base file if there is none yet, and the full path of the file with a skeleton's rows."""
+    """One file slice to rewrite; the expected size of a new base file if there is none yet; and the full path of the file with a skeleton's rows."""
 
     piece: FileSlice
     default_bytes: int = 0
@@ -41,17 +41,17 @@ class CompactionOperation:
 
     @property
     def group(self) -> tuple[str, str]:
-        """(partition, file id)."""
+        """The (partition, file id) of the slice."""
         return self.piece.group
 
     @property
     def base_bytes(self) -> int:
-        """Bytes of the base file; 0 without one."""
+        """The size of the base file in bytes; 0 without one."""
         return 0 if self.piece.base is None else self.piece.base.size
 
     @property
     def log_bytes(self) -> int:
-        """Bytes of the log files."""
+        """The size of the log files in bytes."""
         return sum(log.size for log in self.piece.logs)
 
     @property
@@ -65,7 +65,7 @@ class CompactionOperation:
         return (self.base_bytes if self.piece.base is not None else self.default_bytes) // MEBIBYTE
 
     def to_avro(self) -> dict[str, Any]:
-        """As ``HoodieCompactionOperation``."""
+        """Return a ``HoodieCompactionOperation``."""
         piece = self.piece
         return {
             "baseInstantTime": piece.requested_time,
@@ -87,15 +87,15 @@ class CompactionOperation:
 @dataclass(frozen=True, slots=True)
 @printable
 class CompactionPlan:
-    """What a compaction would rewrite; false, with the reason, if it is nothing.
+    """What a compaction would rewrite; false, with the reason, if there is nothing to rewrite.
 
     Attributes:
         operations: the slices, in the order of the strategy.
-        why_not: why there is nothing, or what was left out.
-        trigger: what the trigger of the options says, such as ``3 of 5 delta commits``.
-        due: whether that trigger says that it is time.
-        log_only: the logs become one log, not a base file (log compaction).
-        refused: that it is nothing because the service would be refused.
+        why_not: why there is nothing to rewrite, or what was omitted.
+        trigger: the state of the options' trigger, such as ``3 of 5 delta commits``.
+        due: whether that trigger is reached.
+        log_only: whether the logs become one log instead of a base file (log compaction).
+        refused: whether the plan is empty because the service would be refused.
     """
 
     operations: tuple[CompactionOperation, ...] = ()
@@ -107,12 +107,15 @@ class CompactionPlan:
 
     @property
     def groups(self) -> frozenset[tuple[str, str]]:
-        """(partition, file id) of each slice."""
+        """The (partition, file id) of each slice."""
         return frozenset(operation.group for operation in self.operations)
 
     @property
     def figures(self) -> Figures:
-        """File groups, log files, all files, bytes of logs, base files and both, seconds. A log compaction leaves base files alone: none counts."""
+        """Numbers of file groups, log files and all files; bytes of logs, base files and both; seconds.
+
+        Base files do not count for a log compaction.
+        """
         logs, bases = (sum(getattr(o, name) for o in self.operations) for name in ("log_bytes", "base_bytes"))
         files = sum(len(operation.piece.files) for operation in self.operations)
         if self.log_only:
@@ -157,7 +160,7 @@ class CompactionPlan:
 
 
 def decode(data: bytes, path: str) -> tuple[FileSlice, ...]:
-    """Return the slices of a plan of ours or of Hudi's. Sizes are not in it, but for those of all logs together. Raises `CorruptTimelineError`."""
+    """Return the slices of a plan by this package or by Hudi. The plan has only the total size of all logs. Raises `CorruptTimelineError`."""
     record = decode_record(data, RECORD, path=path) if data else {}
     try:
         return tuple(_slice(operation) for operation in record.get("operations") or ())
@@ -194,5 +197,5 @@ def _name(path: str, operation: Mapping[str, Any]) -> BaseFileName | LogFileName
 
 
 def _shares(whole: int, count: int) -> Sequence[int]:
-    """Numbers that add up to the whole."""
+    """Divide a whole number into this many whole numbers."""
     return [whole // count + (number < whole % count) for number in range(count)] if count else []

@@ -1,8 +1,8 @@
-"""When a compaction is due, and which slices it takes first: Hudi's triggers and strategies, by Hudi's options. Pure.
+"""Decide when a compaction is due, and which slices it takes first: Hudi's triggers and strategies, by Hudi's options. Pure.
 
-Specification, "Compaction"; the rules are those of release 1.0.2. A trigger counts in inline and automatic mode only: whoever calls
-``table.compaction.run()`` compacts what has logs. A bounded strategy takes operations until the mebibytes that they read and write reach the bound;
-the one that reaches it is still taken.
+Specification, "Compaction"; the rules are those of release 1.0.2. A trigger counts only in inline and automatic mode: ``table.compaction.run()``
+compacts every slice with logs. A bounded strategy takes operations until the mebibytes that they read and write reach the bound, including the
+operation that reaches it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from pyhudi_core.services.compaction.compaction_plan import CompactionOperation
 from pyhudi_core.timeline.active import Timeline
 
 MANY_LOGS = 16
-"""So many log files of a slice are many: readers merge them all."""
+"""From this number of log files on, a slice has many logs: readers merge them all."""
 _SMALL = 4 << 20
 _TIMES = 8
-"""A base file is rewritten by ``many_logs`` if it is small, or has at most so many times the bytes of its logs."""
+"""The strategy ``many_logs`` rewrites a base file if it is small, or at most this many times as large as its logs."""
 _PARTS = 8
 _DAY = "%Y%m%d"
 Operations = Sequence[CompactionOperation]
@@ -30,14 +30,14 @@ Operations = Sequence[CompactionOperation]
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """Whether a compaction is due, and the figures that say so."""
+    """Whether a compaction is due, and the figures that decide it."""
 
     due: bool
     text: str
 
 
 def trigger_of(timeline: Timeline, options: CompactionOptions, now: str) -> Trigger:
-    """Return what the trigger of the options says at a time (as an instant time of the table)."""
+    """Return the state of the options' trigger at a time (an instant time of the table)."""
     last = _last_compaction(timeline, requested=options.trigger == "NUM_COMMITS_AFTER_LAST_REQUEST")
     deltas = [i for i in timeline.commits if i.action is Action.DELTACOMMIT]
     if last is not None:
@@ -58,10 +58,10 @@ def trigger_of(timeline: Timeline, options: CompactionOptions, now: str) -> Trig
 
 
 def counted_from(timeline: Timeline, options: CompactionOptions, now: str) -> str | None:
-    """Return the requested time of the first instant that a timeline needs so that `trigger_of` says what it would say of the complete one.
+    """Return the requested time of the first instant that `trigger_of` needs. Without older instants its result is the same.
 
-    Hudi keeps the same instants for triggers by number (``CompactionUtils.getEarliestInstantToRetainForCompaction``). It keeps none for triggers by
-    time, so the archival of the last compaction sets their time back.
+    Hudi keeps the same instants for triggers by number (``CompactionUtils.getEarliestInstantToRetainForCompaction``). Hudi keeps none for triggers by
+    time, so the archival of the last compaction resets their time.
     """
     last = _last_compaction(timeline, requested=False)
     deltas = sorted(
@@ -82,7 +82,7 @@ def counted_from(timeline: Timeline, options: CompactionOptions, now: str) -> st
 
 
 def _last_compaction(timeline: Timeline, *, requested: bool) -> Instant | None:
-    """Return the newest completed compaction; ``requested``: or a pending one."""
+    """Return the newest completed compaction; with ``requested`` also a pending one."""
     found = [i for i in timeline.commits if i.action is Action.COMMIT]
     if requested:
         found += [i for i in timeline.pending if i.action is Action.COMPACTION]
@@ -118,7 +118,7 @@ def _by_log_number(operations: Operations, options: CompactionOptions, now: str)
 
 
 def _many_logs(operations: Operations, options: CompactionOptions, now: str) -> list[CompactionOperation]:
-    """Return an eighth of the slices that have many logs and are worth it, so that a commit that does this by itself takes little longer."""
+    """Return an eighth of the slices with many logs that are worth rewriting, so that a commit with this compaction takes only a little longer."""
     worth = [
         i for i in operations if len(i.piece.logs) >= MANY_LOGS and i.base_bytes <= max(_SMALL, _TIMES * i.log_bytes)
     ]
@@ -149,12 +149,12 @@ def _bounded(operations: Sequence[CompactionOperation], most_mb: int) -> list[Co
 
 
 def _by_partition(operations: Sequence[CompactionOperation]) -> list[CompactionOperation]:
-    """Return the newest partition first."""
+    """Return the operations, newest partition first."""
     return sorted(operations, key=lambda item: item.piece.partition, reverse=True)
 
 
 def _is_recent(partition: str, options: CompactionOptions, now: str) -> bool:
-    """Say whether a partition's day is one of the last days. The digits of the last eight are the day: ``2026/01/31``, ``day=2026-01-31``."""
+    """Say whether a partition's day is one of the last days. The last eight digits are the day: ``2026/01/31``, ``day=2026-01-31``."""
     today = parse_time(now)
     digits = "".join(letter for letter in partition if letter.isascii() and letter.isdigit())[-8:]
     if today is None or len(digits) < len("20260131"):
@@ -172,4 +172,4 @@ RULES: dict[str, Callable[[Operations, CompactionOptions, str], list[CompactionO
     "unbounded_partition_aware": partial(_of_last_days, recent=False),
     "unbounded": lambda operations, _options, _now: list(operations),
 }
-"""The rule of each of the ``STRATEGIES`` of ``options/compaction.py``."""
+"""The rule for each of the ``STRATEGIES`` of ``options/compaction.py``."""

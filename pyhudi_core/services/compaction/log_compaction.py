@@ -1,10 +1,10 @@
 """Log compaction: the log files of a file group become one log file, without a new base file (specification, "Log Compaction").
 
-``plan`` says which file groups have many logs, ``schedule`` puts the plan on the timeline as a ``logcompaction``, and ``execute`` completes it as a
-``deltacommit`` of the operation LOG_COMPACT. It rewrites no base file, so it costs little where updates are few and base files large. Rows keep their
-commit times, so it changes the result of no query. The old logs stay until a compaction and a clean.
+``plan`` returns the file groups with many logs, ``schedule`` puts the plan on the timeline as a ``logcompaction``, and ``execute`` completes it as a
+``deltacommit`` of the operation LOG_COMPACT. A log compaction rewrites no base file, so it costs little if updates are few and base files large. Rows
+keep their commit times, so it changes no query result. The old logs stay until a compaction and a clean.
 
-A plan is executed by one process at a time; `take_over` finishes what dead processes began.
+A plan is executed by one process at a time; `take_over` finishes the executions of dead processes.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from pyhudi_core.transaction.begin import Transaction
 
 @dataclass(frozen=True, slots=True)
 class LogCompactionResult(CompactionResult):
-    """What was compacted: ``instants`` are the completed log compactions.
+    """The result of log compaction. ``instants`` are the completed log compactions.
 
     Attributes:
-        file_groups: how many log files were written.
-        log_files, log_bytes: what they stand for.
-        rows, deletes: in the new log files.
-        bytes_written: of the new log files.
-        token: of the commit, for ``table.commit_status``; empty if there were none or several.
+        file_groups: number of new log files.
+        log_files, log_bytes: number and size of the log files that they replace for readers.
+        rows, deletes: numbers of entries in the new log files.
+        bytes_written: size of the new log files.
+        token: the commit's token, for ``table.commit_status``; empty if there was not exactly one commit.
     """
 
     service: ClassVar[str] = "log_compaction"

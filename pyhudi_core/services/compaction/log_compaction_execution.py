@@ -1,13 +1,13 @@
 """Execute a planned log compaction: write the new logs, and commit them as a deltacommit (specification, "Log Compaction").
 
-The process has registered as the plan's executor (``transaction/plan_executors.py``). The new log of a file group stands for the logs of the plan,
-and readers have it at the plan's requested time. So a log that is older than the plan and not part of it must not be there: the new log would hide
-its rows. Writers that began before the plan and end after it have two cases:
+The process has registered as the plan's executor (``transaction/plan_executors.py``). The new log of a file group replaces the logs of the plan, and
+for readers it has the plan's requested time. So no log may exist that is older than the plan and not part of it: the new log would hide its rows. For
+writers that began before the plan and end after it there are two cases:
 
-- if the write completes first, its file groups are left out of this commit;
+- if the write completes first, this commit omits its file groups;
 - if this commit completes first, the write is planned again (``conflicts/conflict.py``, `older_than_log_compaction`).
 
-Writers that begin later append logs that are newer than the new log. They go on as if nothing happened.
+Writers that begin later append logs that are newer than the new log. They are not affected.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class LogCompactionRun(CompactionRun):
         return "log compaction"
 
     def _gone(self) -> frozenset[Group]:
-        """Return the file groups whose logs the plan does not know all, or whose base file is another one now."""
+        """Return the file groups with a log that the plan does not name, or with another base file than the plan names."""
         found = self.transaction.context.folder.load()
         return frozenset[Group]().union(*(groups for _, groups in _changes(self.transaction, found)))
 
@@ -67,7 +67,7 @@ class LogCompactionRun(CompactionRun):
 def _unmerged(work: Sequence[FileSlice], written: Written, changed: frozenset[Group]) -> dict[str, str]:
     """Return the note of a commit about file groups for which no log was written, because their logs hold partial updates.
 
-    No plan names them again.
+    Later plans omit these file groups.
     """
     done = {(stat.partition, stat.file_id) for stat in written.stats}
     left = sorted(piece.file_id for piece in work if piece.group not in done and piece.group not in changed)
@@ -91,7 +91,7 @@ class LogCompactionTask:
 
 
 def _changes(transaction: Transaction, found: Timeline) -> Iterator[tuple[Instant, frozenset[Group]]]:
-    """Yield the commits since the plan, and the file groups of each that cannot be log-compacted by this plan any more."""
+    """Yield the commits since the plan, each with its file groups that this plan can no longer log-compact."""
     time = transaction.requested_time
     for instant, commit in concurrent.since(transaction.context, transaction.start, found, time).completed:
         touched = Touched.by(commit)
@@ -100,7 +100,7 @@ def _changes(transaction: Transaction, found: Timeline) -> Iterator[tuple[Instan
 
 
 def _refuse_changed(transaction: Transaction, groups: frozenset[Group], found: Timeline) -> None:
-    """Raise `CommitError` if another process has taken the execution over, or one of the groups has changed since the commit was made."""
+    """Raise `CommitError` if another process has taken the execution over, or if one of the groups has changed since the commit was prepared."""
     plan_executors.refuse_overtaken(transaction)
     for instant, changed in _changes(transaction, found):
         shared = groups & changed

@@ -22,7 +22,7 @@ from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.write.states import load
 
 UNMERGED_KEY = "pyhudi.log_compaction.unmerged"
-"""Where a log compaction keeps the ids of the file groups that it could not compact, in its extra metadata."""
+"""The key, in the extra metadata of a log compaction, of the ids of the file groups that it could not compact."""
 
 
 def plan_log_compaction(context: TableContext, timeline: Timeline) -> CompactionPlan:
@@ -59,7 +59,7 @@ def plan_log_compaction(context: TableContext, timeline: Timeline) -> Compaction
 
 
 def _log_compactions(context: TableContext, timeline: Timeline) -> dict[str, frozenset[str]]:
-    """Return the log compactions on the active timeline by requested time, and the file groups that each could not compact."""
+    """Return the log compactions on the active timeline by requested time, each with the file groups that it could not compact."""
     deltas = (instant for instant in timeline.commits if instant.action is Action.DELTACOMMIT)
     commits = {instant.requested_time: context.folder.read_commit(instant) for instant in deltas}
     return {
@@ -70,7 +70,7 @@ def _log_compactions(context: TableContext, timeline: Timeline) -> dict[str, fro
 
 
 def _count(piece: FileSlice, compacted: Mapping[str, frozenset[str]]) -> int:
-    """Say how many logs a reader merges: those since the last log compaction, and its own."""
+    """Return how many logs a reader merges: the log of the last log compaction, and later ones."""
     times = [log.name.requested_time for log in piece.logs]
     last = max((number for number, time in enumerate(times) if time in compacted), default=0)
     return len(times) - last

@@ -1,9 +1,9 @@
 """Plan a compaction from a state of the table, and check the plan under the lock before it goes on the timeline.
 
-A plan names the base file and the logs of each file group that it takes. The logs are those whose commits completed before the plan's requested time,
-and they are all of these: a log that completed before and is not named would be lost, and one that completed later belongs to the slice after the
-compaction (``file_groups/slice.py``). The requested time is reserved above everything on the timeline, and the plan is made from what the
-reservation has read. So only a commit that was being published at this moment can be missing. `outdating` says how it is found under the lock.
+A plan names the base file and the logs of each chosen file group. The logs are exactly those whose commits completed before the plan's requested
+time. An earlier log that the plan does not name would be lost; a later log belongs to the slice after the compaction (``file_groups/slice.py``). The
+reserved requested time is above everything on the timeline, and the plan is made from the timeline that the reservation has read. So only a commit
+that was being published at this moment can be missing. `outdating` detects such a commit under the lock.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pyhudi_core.write.states import load
 
 
 def plan_compaction(context: TableContext, timeline: Timeline, *, triggered: bool = False) -> CompactionPlan:
-    """Return what to compact in the state of a timeline. ``triggered``: nothing, unless the trigger of the options says that it is due.
+    """Return what to compact in the state of a timeline. With ``triggered``, the plan is empty unless the trigger of the options is reached.
 
     Reads listings and pending plans; no data file. Raises nothing for tables that cannot be compacted: the plan says why.
     """
@@ -62,7 +62,7 @@ def plan_compaction(context: TableContext, timeline: Timeline, *, triggered: boo
 
 @dataclass(frozen=True, slots=True)
 class _Candidates:
-    """The slices with logs that no plan has taken, and how many file groups with logs are in pending plans."""
+    """The slices with logs that no plan contains, and the number of file groups with logs in pending plans."""
 
     free: list[CompactionOperation]
     planned: int
@@ -82,12 +82,12 @@ def operation_of(context: TableContext, piece: FileSlice) -> CompactionOperation
 
 
 def outdating(transaction: Transaction, plan: CompactionPlan) -> Outdating:
-    """Return what makes a plan outdated: that a planned file group has another slice at the requested time, or another plan."""
+    """Return what makes a plan outdated: a planned file group has another slice at the requested time, or another plan."""
 
     def taken(instant: Instant, commit: CommitMetadata) -> frozenset[Group]:
         touched = Touched.by(commit)
         if commit.operation == OperationType.LOG_COMPACT:
-            return touched.file_groups  # its log holds the rows of those that the plan names
+            return touched.file_groups  # its log holds the rows of the logs that the plan names
         before = (instant.completion_time or instant.requested_time) < transaction.requested_time
         return touched.file_groups if before else touched.file_groups - touched.appended
 

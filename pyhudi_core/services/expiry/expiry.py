@@ -1,8 +1,8 @@
-"""Expiry: partitions that are older than the table's options say are deleted (Hudi's "partition TTL").
+"""Expiry: partitions that are older than the limit of the table's options are deleted (Hudi's "partition TTL").
 
 ``plan`` shows the partitions, their rows and bytes. ``run`` deletes them by one commit of Hudi's operation DELETE_PARTITION; older states can be read
-until a clean. Hudi has no plan of it on the timeline, so ``schedule`` returns None. A partition that a writer touches meanwhile is looked at again,
-and stays if it has not expired any more.
+until a clean. Hudi has no plan of it on the timeline, so ``schedule`` returns None. A partition that a writer changes meanwhile is checked again, and
+stays if it is no longer expired.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from pyhudi_core.write.states import WriteSpec
 
 @dataclass(frozen=True, slots=True)
 class ExpiryResult(ServiceResult):
-    """What was deleted: ``instants`` is the commit.
+    """The result of expiry. ``instants`` has the commit.
 
     Attributes:
         partitions: the paths of the deleted partitions.
-        bytes: of their newest file slices, which a clean frees later.
-        rows: how many rows they had; None if that is not known.
-        token: of the commit, for ``table.commit_status``.
+        bytes: size of their newest file slices, which a clean deletes later.
+        rows: number of their rows; None if unknown.
+        token: the commit's token, for ``table.commit_status``.
     """
 
     service: ClassVar[str] = "expiry"
@@ -42,7 +42,7 @@ class ExpiryResult(ServiceResult):
 
     @property
     def figures(self) -> Figures:
-        """Partitions, bytes, and rows if they are known."""
+        """Numbers of partitions and bytes, and of rows if known."""
         known = {} if self.rows is None else {"rows": self.rows}
         return {"instants": len(self.instants), "partitions": len(self.partitions), "bytes": self.bytes, **known}
 
@@ -63,17 +63,17 @@ class Expiry(TableService[ExpiryResult]):
         return None
 
     def take_over(self) -> ExpiryResult:
-        """Nothing: what a dead process leaves is rolled back as any write is (``table.failed_writes``)."""
+        """Do nothing: the write of a dead process is rolled back as any write is (``table.failed_writes``)."""
         return self._nothing("the next write rolls back what a dead process has left")
 
     def after_commit(self, turn: Turn) -> bool:
-        """With ``hoodie.partition.ttl.inline``: delete what has expired."""
+        """Delete expired partitions, if ``hoodie.partition.ttl.inline`` is on."""
         with Retries(self.context) as retries:
             self._run(Execution(engine_for(turn.engine, self.context.runtime.executor, None)), retries)
         return False
 
     def _run(self, how: Execution, retries: Retries) -> ExpiryResult:
-        """Plan and delete; again if another commit came first. Raises `CommitConflictError` after too many attempts, and as a write."""
+        """Plan and delete. Repeat this if another commit came first. Raises `CommitConflictError` after too many attempts, and as a write."""
         extra = checked_extra(how.extra_metadata)
         return retries.until_done(lambda: self._attempt(how, extra))
 
@@ -85,7 +85,7 @@ class Expiry(TableService[ExpiryResult]):
         steps.begin()
         with Write(WriteSpec(self.context, OperationType.DELETE_PARTITION, extra)) as write:
             write.drop(planned.paths, missing_ok=True)
-            # What completed after the plan and before this write began is no conflict of the write.
+            # Commits that completed after the plan and before this write began do not conflict with the write.
             if not set(planned.paths) <= set(self.plan().paths):
                 raise CommitConflictError(
                     "A partition that had expired was written to while its deletion began",

@@ -1,9 +1,10 @@
-"""Which partitions have expired (Hudi's "partition TTL", RFC-65). Reads listings, commits and, by creation time, the metafiles of partitions.
+"""Find the expired partitions (Hudi's "partition TTL", RFC-65). Reads listings, commits and, for expiry by creation time, the metafiles of
+partitions.
 
-- KEEP_BY_TIME: the last write to the partition is older than the days to keep. Hudi goes by base files alone; here log files count as well, so that a
-  merge-on-read partition that gets updates stays.
-- KEEP_BY_CREATION_TIME: the partition was created earlier than that, as its metafile says. The metafile outlives a deletion of the partition. So of a
-  partition that was deleted since, the time of the deletion counts, or if that is archived, the last write.
+- KEEP_BY_TIME: the last write to the partition is older than the days to keep. Hudi considers only base files; here log files count, too, so that a
+  merge-on-read partition with recent updates stays.
+- KEEP_BY_CREATION_TIME: the partition was created earlier than that, as its metafile says. The metafile remains after a deletion of the partition. So
+  for a partition that was deleted and written again, the time of the deletion counts, or the last write if the deletion is archived.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class ExpiredPartition:
 
     Attributes:
         path: the partition path.
-        since: the instant time by which it has expired: of its last write, or its creation.
+        since: the instant time that decides the expiry: that of its last write, or of its creation.
         slices: its newest file slices.
     """
 
@@ -46,7 +47,7 @@ class ExpiredPartition:
 
     @property
     def size(self) -> int:
-        """Bytes of the newest file slices."""
+        """Size of the newest file slices in bytes."""
         return sum(piece.size for piece in self.slices)
 
 
@@ -57,8 +58,8 @@ class ExpiryPlan:
 
     Attributes:
         partitions: the longest expired first.
-        rows: in all of them; None if that is not known without reading them.
-        why_not: why there is nothing, or what stays for now.
+        rows: number of rows in all of them; None if the number is unknown without reading them.
+        why_not: why there is nothing to delete, or what stays for now.
     """
 
     partitions: tuple[ExpiredPartition, ...] = ()
@@ -72,7 +73,7 @@ class ExpiryPlan:
 
     @property
     def figures(self) -> Figures:
-        """Partitions, file groups, files, bytes, seconds, and rows if they are known."""
+        """Numbers of partitions, file groups, files, bytes and seconds, and of rows if known."""
         slices = [piece for partition in self.partitions for piece in partition.slices]
         figures = {
             "partitions": len(self.partitions),
@@ -81,7 +82,7 @@ class ExpiryPlan:
             "bytes": sum(partition.size for partition in self.partitions),
             **({} if self.rows is None else {"rows": self.rows}),
         }
-        # A commit names the file groups; their files go with a clean.
+        # A commit names the file groups; a clean deletes their files later.
         return with_seconds(figures, files=len(slices), instants=bool(self))
 
     def __bool__(self) -> bool:
@@ -129,7 +130,7 @@ def plan_expiry(context: TableContext, timeline: Timeline) -> ExpiryPlan:
 
 
 def _is_expired(now: str, days: int) -> Callable[[str], bool]:
-    """Says whether an instant time is more than so many days ago. A text that is not a time has not expired."""
+    """Return a function that says whether an instant time is older than this number of days. A text that is not a time has not expired."""
     today = parse_time(now)
 
     def expired(time: str) -> bool:
@@ -147,7 +148,7 @@ def _last_write(pieces: Sequence[FileSlice]) -> str:
 def _created(
     context: TableContext, timeline: Timeline, written: dict[str, str], expired: Callable[[str], bool]
 ) -> dict[str, str]:
-    """When each partition was created, or deleted since; its last write where that is not known."""
+    """Return when each partition was created, or deleted since; its last write if that is unknown."""
     found = {path: _from_metafile(context, path) or last for path, last in written.items()}
     for instant in timeline.commits:
         commit = context.folder.read_commit(instant)

@@ -1,9 +1,9 @@
-"""Drop indexes: partitions of the metadata table go off the list, in one decision, and then their files (specification, "Metadata Table").
+"""Drop indexes: one decision unlists partitions of the metadata table, and then their files are removed (specification, "Metadata Table").
 
-A reservation stands for the decision, as for the removal of the whole metadata table (``services/metadata/metadata_tables.py``). Plans that would
-build one of the indexes, or an index that needs one of them, are cancelled before; whatever came after that is seen under the lock. The files were
-listed before the decision, so those of a later build stay. If the process dies before they are removed, the next build of the index removes them. The
-definitions of indexes on columns go in the same decision.
+The decision depends on a reservation, as does the removal of the complete metadata table (``services/metadata/metadata_tables.py``). Before it, plans
+that would build one of the indexes, or an index that needs one of them, are cancelled; later plans are detected under the lock. The files are listed
+before the decision, so files of a later build stay. If the process dies before the removal of the files, the next build of the index removes them.
+The same decision removes the definitions of indexes on columns.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from pyhudi_core.write.retrying import Retries
 
 
 def with_dependents(partitions: Sequence[str], listed: Sequence[str]) -> tuple[str, ...]:
-    """Return these partitions, and those of the listed ones that cannot be kept without them.
+    """Return these partitions, and the listed partitions that cannot exist without them.
 
     Statistics of partitions are made with the column statistics; a secondary index needs the record index.
     """
@@ -47,7 +47,7 @@ def with_dependents(partitions: Sequence[str], listed: Sequence[str]) -> tuple[s
 
 
 def drop_partitions(context: TableContext, partitions: Sequence[str]) -> Dropped:
-    """Drop them, with their dependents; other writers may write meanwhile. False if none was listed, being built, or planned.
+    """Drop partitions with their dependents; other writers may write meanwhile. False if none of them was listed, being built, or planned.
 
     Raises `InvalidOptionError` for ``files``, which every metadata table needs, and `CommitAbortedError` if a process builds one of them.
     """
@@ -74,7 +74,7 @@ def refuse_files(context: TableContext, partitions: Sequence[str]) -> None:
 
 
 def _cancel_plans(context: TableContext, partitions: Sequence[str]) -> list[str]:
-    """Cancel the plans that would build one of them or a dependent; returns those of these that were planned."""
+    """Cancel the plans that would build one of the partitions or a dependent. Return the planned ones."""
     planned = pending_partitions(context, context.folder.load())
     found = [name for name in with_dependents(partitions, tuple(planned)) if name in planned]
     for time in sorted({planned[name] for name in found}):
@@ -109,13 +109,13 @@ def _attempt(context: TableContext, partitions: Sequence[str]) -> Dropped:
 
 
 def _among(partitions: Sequence[str], config: TableConfig) -> tuple[str, ...]:
-    """Return those of the partitions and of their dependents that the table lists, for readers or as being built."""
+    """Return the partitions, and their dependents, that the table lists for readers or as being built."""
     listed = (*config.metadata_partitions, *config.metadata_partitions_inflight)
     return tuple(name for name in with_dependents(partitions, listed) if name in listed)
 
 
 def _definitions(context: TableContext, gone: Sequence[str], staging: Staging) -> list[Publication]:
-    """Return the change of the index definitions; none if the indexes are not of columns."""
+    """Return the change of the index definitions; none if no index is on a column."""
     known = definitions_now(context) if any(map(kind_of, gone)) else None
     if known is None:
         return []
@@ -125,7 +125,7 @@ def _definitions(context: TableContext, gone: Sequence[str], staging: Staging) -
 
 @dataclass(frozen=True, slots=True)
 class _Removal:
-    """One drop. ``left``: the files of what it drops, as they were before the decision, by partition."""
+    """One drop. ``left``: the files of the dropped partitions before the decision, by partition."""
 
     transaction: Transaction
     partitions: Sequence[str]
@@ -133,9 +133,9 @@ class _Removal:
     left: dict[str, list[str]]
 
     def intent(self, timeline: Timeline) -> StagedIntent | None:
-        """Return the removal, on this timeline; None if none of them is listed any more.
+        """Return the removal on this timeline; None if none of the partitions is listed any more.
 
-        Raises `CommitConflictError` if an index was planned meanwhile that needs one of them: its plan is cancelled by the next attempt.
+        Raises `CommitConflictError` if a dependent index was planned meanwhile; the next attempt cancels its plan.
         """
         context = self.transaction.context
         config = TableConfig.from_properties(properties_file.read(context.storage), table=context.table)
@@ -150,7 +150,7 @@ class _Removal:
         listed, building = (",".join(name for name in found if name not in gone) for found in before)
         changes = tuple(sorted(((LISTED, listed), (INFLIGHT, building))))
         change = Publication(properties_file.PATH, "", PublicationKind.PROPERTIES, changes=changes)
-        # The list goes first: an index that is listed has a definition at every moment.
+        # The list changes first: a listed index must always have a definition.
         return reserved_intent(self.transaction, timeline, [change, *_definitions(context, gone, self.staging)])
 
     def _refuse_planned(self, gone: Sequence[str], timeline: Timeline) -> None:

@@ -1,10 +1,10 @@
 """The indexes of a table, for its owner: list, create and drop them by name, or by a statement of Hudi's SQL.
 
-An index is a partition of the metadata table. Those of the whole table have the names of their partitions: ``record_index``, ``column_stats``,
-``partition_stats``, ``bloom_filters``. An index of a column has a name that its owner chooses; its partition has a prefix before it
-(``secondary_index_``, ``expr_index_``). What a statement means is what it means to Hudi 1.0.
+An index is a partition of the metadata table. Indexes of the complete table have the names of their partitions: ``record_index``, ``column_stats``,
+``partition_stats``, ``bloom_filters``. The owner of the table chooses the name of an index on a column; its partition has the prefix
+``secondary_index_`` or ``expr_index_``. Statements have the same meaning as in Hudi 1.0.
 
-All are built by the indexing service, beside writers, and dropped in one decision.
+The indexing service builds all indexes while writers write. One decision drops an index.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from pyhudi_core.write.metadata_part import metadata_update
 from pyhudi_core.write.states import load
 
 _OF_EXPRESSIONS = (names.COLUMN_STATS, names.BLOOM_FILTERS)
-"""What USING may name: an index of these types on an expression of a column."""
+"""The values of USING: types of an index on an expression of a column."""
 _PREFIXES = (names.SECONDARY_INDEX_PREFIX, names.EXPRESSION_INDEX_PREFIX)
 _SHOWN = pa.schema([(name, pa.string()) for name in ("index_name", "index_type", "col_name", "state")])
 
@@ -52,9 +52,9 @@ class IndexState:
     """One index.
 
     Attributes:
-        name: of its partition of the metadata table.
+        name: the name of its partition of the metadata table.
         type: ``record_index``, ``column_stats``, ``bloom_filters``, ``secondary_index``, ...
-        columns: of an index of columns; empty for an index of the whole table.
+        columns: the indexed columns; empty for an index of the complete table.
         state: ``listed`` (readers use it), ``being built``, or ``planned``.
     """
 
@@ -66,7 +66,7 @@ class IndexState:
 
 @printable
 class Indexes(OfTable):
-    """The indexes of one table; iterate over them. `create` says which are built while writers write."""
+    """The indexes of one table; iterable."""
 
     _METHODS: ClassVar[str] = ".create(name), or iterate over it"
 
@@ -90,7 +90,7 @@ class Indexes(OfTable):
             yield IndexState(name, kind, columns, "listed" if name in config.metadata_partitions else building)
 
     def to_arrow(self) -> pa.Table:
-        """Return columns index_name, index_type, col_name and state, all texts."""
+        """Return a table with the columns index_name, index_type, col_name and state, all texts."""
         rows = [(one.name, one.type, ",".join(one.columns), one.state) for one in self]
         columns = zip(*rows, strict=True) if rows else ((), (), (), ())
         return pa.table([pa.array(column, pa.string()) for column in columns], _SHOWN)
@@ -123,20 +123,20 @@ class Indexes(OfTable):
     ) -> IndexingResult:
         """Build an index while writers write: plan it and execute the plan, after plans that no process executes.
 
-        Only in a table without a commit, an index on a column is built in one decision.
+        In a table without a commit, an index on a column is built in one decision.
 
         Args:
-            name: of an index of the whole table, such as ``record_index``; or a name for an index of a column.
-            columns: a name, or several; none for an index of the whole table. All record key columns make the record index, whatever its name.
+            name: an index of the complete table, such as ``record_index``; or a name for an index on a column.
+            columns: one or more column names; none for an index of the complete table. All record key columns together mean the record index,
+                whatever the name.
             using: ``column_stats``: an index on an expression of the column; omit it for a secondary index.
-            options: of an expression: ``expr`` (year, month, day, hour, lower or from_unixtime), and ``format`` for the last one.
-            if_not_exists: an index that is there is no error.
+            options: options of an expression: ``expr`` (year, month, day, hour, lower or from_unixtime), and ``format`` for the last one.
+            if_not_exists: an existing index is not an error.
             spark: a session on which the index is built; None builds it in this process.
-            progress: is called with what is done now, the number done and the number of all.
+            progress: called with the current work, the number of finished steps, and the number of all steps.
 
-        Raises `InvalidOptionError` for what names no index, and if the index is there, or one of its name is planned on something else;
-        `UnsupportedTableError` for a kind that this release does
-        not make; and as `Indexing.run`.
+        Raises `InvalidOptionError` if the arguments name no index, if the index exists, or if an index of this name is planned on something else;
+        `UnsupportedTableError` for a kind that this release does not make; and as `Indexing.run`.
         """
         wanted = self._wanted(name, columns, using, options)
         definition = self._definition(wanted)
@@ -165,7 +165,7 @@ class Indexes(OfTable):
     ) -> bool:
         """Say whether the table has this index already; arguments as for `create`.
 
-        Raises `InvalidOptionError` for one of its name on something else.
+        Raises `InvalidOptionError` if an index of this name is on something else.
         """
         wanted = self._wanted(name, columns, using, options)
         definition = self._definition(wanted)
@@ -179,7 +179,7 @@ class Indexes(OfTable):
     ) -> Instant | None:
         """Put the plan of an index on the timeline, with its definition; any process builds it by ``table.indexing.execute()``.
 
-        None if the index is there or planned, or the table has no commit. Raises as `create`.
+        Returns None if the index exists or is planned, or if the table has no commit. Raises as `create`.
         """
         wanted = self._wanted(name, columns, using, options)
         definition = self._definition(wanted)
@@ -187,7 +187,7 @@ class Indexes(OfTable):
         return None if indexing is None else indexing.schedule()
 
     def _fit(self, definition: IndexDefinition) -> Indexing | None:
-        """As `_indexing`. Raises `UnsupportedTableError` for an index that the table cannot have, and as `_refuse_another`."""
+        """Return the indexing, as `_indexing`. Raises `UnsupportedTableError` for an index that the table cannot have, and as `_refuse_another`."""
         self._refuse_another(definition)
         why = self._why_unfit(definition)
         if why:
@@ -198,10 +198,10 @@ class Indexes(OfTable):
         return metadata_build.refusal(self.context, why, see("services"))
 
     def _refuse_another(self, wanted: IndexDefinition) -> None:
-        """Raise `InvalidOptionError` if the table has, builds or plans an index of this name that is on something else."""
+        """Raise `InvalidOptionError` if the table has, builds or plans an index of this name on something else."""
         state = next((one.state for one in self if one.name == wanted.name), "")
         if not state:
-            return  # a definition that is left over is replaced
+            return  # a leftover definition is replaced
         found = read_definitions(self.context.storage, reopened(self.context).config.index_defs_path)
         there = next((item for item in found if item.name == wanted.name), None)
         if there is not None and not there.says_the_same(wanted):
@@ -219,7 +219,7 @@ class Indexes(OfTable):
         return Indexing(self.context, [*sorted(needs_of(definition.name)), definition.name], [definition])
 
     def _why_unfit(self, definition: IndexDefinition) -> str:
-        """Say why the table cannot have an index on a column, or its writes would be refused with it; empty if it can."""
+        """Say why the table cannot have an index on a column, or why its writes would be refused with the index; empty if there is no reason."""
         context, wanted = reopened(self.context), [*sorted(needs_of(definition.name)), definition.name]
         new = [name for name in wanted if name not in context.config.metadata_partitions]
         return (
@@ -229,16 +229,16 @@ class Indexes(OfTable):
         )
 
     def drop(self, name: str, *, if_exists: bool = False) -> Dropped:
-        """Drop an index; a plan that would build it is cancelled. Statistics of partitions go with the column statistics.
+        """Drop an index, and cancel a plan that would build it. A drop of the column statistics also drops the statistics of partitions.
 
-        ``name``: of its partition, or without the prefix of that. Raises `InvalidOptionError` if there is no such index, unless ``if_exists``, and if
-        the name without prefix means two: a secondary index and one on an expression.
+        ``name``: the name of its partition, with or without the prefix. Raises `InvalidOptionError` if there is no such index, unless ``if_exists``;
+        and if the name without prefix is ambiguous: a secondary index and an index on an expression have it.
         """
         found = self._named(name, [one.name for one in self], if_exists=if_exists)
         return drop_partitions(self.context, found) if found else Dropped(why_not=f"the table has no index {name!r}")
 
     def plan_drop(self, name: str, *, if_exists: bool = False) -> tuple[IndexState, ...]:
-        """Return what `drop` would remove now: the index, and those that cannot be kept without it. Changes nothing. Raises as `drop`."""
+        """Return what `drop` would remove now: the index, and its dependents. Changes nothing. Raises as `drop`."""
         states = list(self)
         found = self._named(name, [one.name for one in states], if_exists=if_exists)
         refuse_files(self.context, found)
@@ -246,7 +246,7 @@ class Indexes(OfTable):
         return tuple(one for one in states if one.name in dependent)
 
     def _named(self, name: str, there: Sequence[str], *, if_exists: bool = False) -> list[str]:
-        """Return the partition that a name means; none only if ``if_exists``. Raises as `drop`."""
+        """Return the partition that a name means; none only with ``if_exists``. Raises as `drop`."""
         if name in there or name == names.FILES:
             return [name]
         found = [prefix + name for prefix in _PREFIXES if prefix + name in there]
@@ -265,9 +265,9 @@ class Indexes(OfTable):
         )
 
     def sql(self, statement: str, spark: Any = None) -> pa.Table | IndexingResult | Dropped:
-        """Carry out CREATE INDEX, DROP INDEX or SHOW INDEXES. SHOW INDEXES returns a table (`to_arrow`), the others what they did.
+        """Execute CREATE INDEX, DROP INDEX or SHOW INDEXES. SHOW INDEXES returns a table (`to_arrow`); the others return their result.
 
-        Raises `InvalidOptionError` for text that is not understood or that names another table, and as `create` and `drop`.
+        Raises `InvalidOptionError` for invalid text or another table's name, and as `create` and `drop`.
         """
         found = index_statements.parse(statement)
         self._refuse_other_table(found.table)
@@ -281,7 +281,7 @@ class Indexes(OfTable):
     def plan_sql(self, statement: str) -> pa.Table | IndexingPlan | tuple[IndexState, ...]:
         """Return what `sql` would build, or remove; SHOW INDEXES returns its table. Changes nothing.
 
-        Raises as `sql`, but for an index that is there: then the plan says so.
+        Raises as `sql`, except for an existing index, which the plan reports.
         """
         found = index_statements.parse(statement)
         self._refuse_other_table(found.table)
@@ -310,7 +310,7 @@ class Indexes(OfTable):
         return CreateIndex(name, (), listed, using, options or {})
 
     def _partition(self, wanted: CreateIndex) -> str:
-        """Return the partition of the metadata table that an index of the whole table is."""
+        """Return the partition of an index of the complete table."""
         return wanted.name if self._is_of_table(wanted) else names.RECORD_INDEX
 
     def _is_of_table(self, wanted: CreateIndex) -> bool:
@@ -318,7 +318,7 @@ class Indexes(OfTable):
         return wanted.name in made and wanted.name != names.FILES and not wanted.columns and not wanted.using
 
     def _definition(self, wanted: CreateIndex) -> IndexDefinition | None:
-        """Return the definition of an index on a column; None for an index of the whole table. Raises as `create`."""
+        """Return the definition of an index on a column; None for an index of the complete table. Raises as `create`."""
         if self._is_of_table(wanted):
             return None
         if wanted.using in _OF_EXPRESSIONS:
@@ -333,7 +333,7 @@ class Indexes(OfTable):
     def _is_of_keys(self, wanted: CreateIndex) -> bool:
         """Say whether the columns are all record key columns.
 
-        Raises `InvalidOptionError` for some of them, and for others with the name record_index.
+        Raises `InvalidOptionError` if only some record key columns are given, and if other columns have the name record_index.
         """
         keys, columns = {*self.context.config.record_key_fields}, {*wanted.columns}
         if columns == keys:

@@ -1,4 +1,4 @@
-"""Which partitions of the metadata table an indexing would build (specification, "Indexing"): those that are asked for and are not there. Pure."""
+"""Find the partitions of the metadata table that an indexing would build (specification, "Indexing"): requested and missing ones. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pyhudi_core.write.first_metadata import metadata_build
 from pyhudi_core.write.states import load
 
 _OF_FOOTERS = frozenset({names.FILES, names.COLUMN_STATS, names.PARTITION_STATS, names.BLOOM_FILTERS})
-"""These partitions are made from names and footers. Logs have no statistics, so they are not read for them, either."""
+"""Partitions that are made from names and footers. Logs have no statistics, so they are not read for these partitions."""
 
 
 def plan_indexing(
@@ -32,9 +32,10 @@ def plan_indexing(
     asked: Sequence[str] | None,
     definitions: Sequence[IndexDefinition] = (),
 ) -> IndexingPlan:
-    """Return what would be built now. ``asked``: partitions; None for those of the options. ``definitions``: of new indexes among them.
+    """Return what would be built now. ``asked``: the requested partitions; None for those of the options. ``definitions``: definitions of new indexes
+    among them.
 
-    Raises `InvalidOptionError` for a partition that is not made here.
+    Raises `InvalidOptionError` for a partition that this service does not build.
     """
     if asked is None and not context.options.metadata.enable:
         return IndexingPlan(
@@ -63,7 +64,7 @@ def plan_indexing(
 
 
 def told(context: TableContext, partitions: Sequence[str]) -> str:
-    """Return the names of partitions that are there; those of indexes on a column or an expression with what they are on."""
+    """Return the names of existing partitions; for indexes on a column or an expression, with the column or expression."""
     path = reopened(context).config.index_defs_path
     of_columns = (names.SECONDARY_INDEX_PREFIX, names.EXPRESSION_INDEX_PREFIX)
     found = read_definitions(context.storage, path)
@@ -72,7 +73,7 @@ def told(context: TableContext, partitions: Sequence[str]) -> str:
 
 
 def of_table(context: TableContext, plan: IndexingPlan) -> IndexingPlan:
-    """Return the plan with the files of the table, and the bytes that are read as rows, for its figures. The plan itself needs none of them."""
+    """Return the plan with the table's files, and the bytes that are read as rows, for its figures. The plan itself does not need them."""
     if not plan:
         return plan
     files = [file for piece in load(context).view.all_slices() for file in piece.files]
@@ -87,7 +88,7 @@ def newest(timeline: Timeline) -> str:
 
 
 def pending_partitions(context: TableContext, timeline: Timeline) -> dict[str, str]:
-    """Return the partitions of pending plans, and the requested time of the plan. A plan that cannot be read plans nothing."""
+    """Return the partitions of pending plans, each with the requested time of its plan. An unreadable plan counts as empty."""
     found: dict[str, str] = {}
     for instant in timeline.pending:
         if instant.action is not Action.INDEXING:
@@ -102,7 +103,7 @@ def pending_partitions(context: TableContext, timeline: Timeline) -> dict[str, s
 
 
 def outdating(transaction: Transaction, plan: IndexingPlan) -> Outdating:
-    """Return what makes a plan outdated: that another process planned or built one of the partitions, or dropped what one needs."""
+    """Return what makes a plan outdated: another process planned or built one of the partitions, or dropped one that they need."""
     return Outdating(also=partial(_refuse_built, transaction, plan))
 
 

@@ -1,10 +1,10 @@
 """Indexing: partitions of the metadata table are built while writers write (specification, "Indexing").
 
-``plan`` says which partitions would be built, ``schedule`` puts the plan on the timeline, and ``execute`` builds them; any process may. The plan and
-the completed instant are Hudi's records. Readers use a partition when it is complete, and never before.
+``plan`` returns the partitions that would be built, ``schedule`` puts the plan on the timeline, and ``execute`` builds the partitions. Any process
+may execute the plan. The plan and the completed instant are Hudi's records. Readers use a partition only when it is complete.
 
 While partitions are being built, they are listed in ``hoodie.table.metadata.partitions.inflight``, and every commit writes to them. Writers do not
-wait, but a write that began before is planned again by its own commit. `cancel` removes a plan, and what was built for it.
+wait, but a write that began before is planned again. `cancel` removes a plan, and the partitions that were built for it.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from pyhudi_core.transaction.record import Publication
 
 @dataclass(frozen=True, slots=True)
 class IndexingResult(PlannedResult):
-    """What was built: ``instants`` are the completed indexings; a table without a commit is indexed without one.
+    """The result of indexing. ``instants`` are the completed indexings; a table without a commit is indexed without an instant.
 
     Attributes:
-        partitions: how many partitions of the metadata table were built.
-        file_groups: how many file groups they have.
-        names: the partitions.
+        partitions: number of partitions of the metadata table that were built.
+        file_groups: number of their file groups.
+        names: the names of the partitions.
     """
 
     service: ClassVar[str] = "indexing"
@@ -54,7 +54,7 @@ class IndexingResult(PlannedResult):
 
     @property
     def changed(self) -> bool:
-        """Whether something was built, or an indexing was completed."""
+        """Whether an index was built, or an indexing was completed."""
         return bool(self.instants or self.names)
 
     def and_then(self, later: IndexingResult) -> IndexingResult:
@@ -68,7 +68,10 @@ class IndexingResult(PlannedResult):
 
 
 class Indexing(PlannedService[IndexingPlan, IndexingWork, IndexingResult]):
-    """Indexing of one table. ``asked``: the partitions to plan; None for those that the options name. ``definitions``: of new ones on columns."""
+    """Indexing of one table.
+
+    ``asked``: the partitions to plan; None for those that the options name. ``definitions``: definitions of new indexes on columns.
+    """
 
     name = "indexing"
     summary = "build indexes of the metadata table, while writers write"
@@ -89,7 +92,10 @@ class Indexing(PlannedService[IndexingPlan, IndexingWork, IndexingResult]):
         return of_table(self.context, super().plan(triggered=triggered))
 
     def schedule(self, partitions: Sequence[str] | None = None, *, triggered: bool = False) -> Instant | None:
-        """Put a plan on the timeline; None if there is nothing to build. Raises `InvalidOptionError` for partitions that are not made here."""
+        """Put a plan on the timeline; None if there is nothing to build.
+
+        Raises `InvalidOptionError` for partitions that this service does not build.
+        """
         if partitions is not None:
             return Indexing(self.context, partitions).schedule()
         return super().schedule(triggered=triggered)
@@ -103,15 +109,15 @@ class Indexing(PlannedService[IndexingPlan, IndexingWork, IndexingResult]):
         *,
         progress: ServiceProgress | None = None,
     ) -> IndexingResult:
-        """Execute the plans that are there and that no process executes; then plan and build ``partitions`` (None: those of the options)."""
+        """Execute pending plans that no process executes; then plan and build ``partitions`` (None: those of the options)."""
         if partitions is not None:
             return Indexing(self.context, partitions).run(spark, gate, extra_metadata, progress=progress)
         return super().run(spark, gate, extra_metadata, progress=progress)
 
     def cancel(self, instant: Instant | str) -> bool:
-        """Remove a plan, and what an executor of it has built. False if it is not pending (any more).
+        """Remove a plan, and what its executor has built. Returns False if the plan is not pending (any more).
 
-        Raises `CommitAbortedError` if a process executes it, and `InvalidOptionError` if the instant is no indexing.
+        Raises `CommitAbortedError` if a process executes the plan, and `InvalidOptionError` if the instant is not an indexing.
         """
         time = self._time_of(instant)
         assert time is not None, "an instant was given"
@@ -134,7 +140,7 @@ class Indexing(PlannedService[IndexingPlan, IndexingWork, IndexingResult]):
         try:
             return IndexingResult.of(IndexingRun(transaction, work, how).run())
         except DuplicateKeyError:
-            # No process can execute it any more, and it would hold cleaning and archival back.
+            # No process can execute the plan any more, and it would block cleaning and archival.
             self.cancel(transaction.requested)
             raise
 
@@ -143,11 +149,12 @@ class Indexing(PlannedService[IndexingPlan, IndexingWork, IndexingResult]):
 
 
 def cancel_plan(context: TableContext, plan: Instant, work: IndexingWork | None) -> bool:
-    """Remove the plan of an indexing, what was built for it, and the definitions of its indexes. False if the plan has ended.
+    """Remove the plan of an indexing, what was built for it, and the definitions of its indexes. Returns False if the plan has ended.
 
-    The process registers as the plan's executor first, so no other process builds the indexes at the same time, and one that sleeps cannot complete
-    them. The requested file goes after what was built: a process that dies here leaves a plan, which is executed or cancelled again. The definitions
-    go after the plan, which needs them; one that stays behind is used by no reader. Raises `CommitAbortedError` if a process executes the plan.
+    The process first registers as the plan's executor. So no other process builds the indexes at the same time, and a sleeping one cannot complete
+    them. The built files are removed before the requested file: a process that dies here leaves a plan, which can be executed or cancelled again. The
+    definitions are removed after the plan, which needs them; readers ignore a leftover definition. Raises `CommitAbortedError` if a process executes
+    the plan.
     """
     begun = plan_executors.begin_execution(context, plan, by_name=True)
     if isinstance(begun, Refusal):

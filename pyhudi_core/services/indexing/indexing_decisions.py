@@ -1,15 +1,15 @@
-"""The decisions of an indexing: begin it, publish its base files, end it, or take it back (specification, "Indexing").
+"""The decisions of an indexing: begin it, publish its base files, end it, or undo it (specification, "Indexing").
 
-Each is made under the lock as a commit is (``transaction/decision.py``), and only by the newest executor of the plan.
+Each decision is made under the lock, as a commit is (``transaction/decision.py``), and only by the newest executor of the plan.
 
-1. *begin* makes empty file groups and lists the partitions as being built. From then on every commit writes to them, or is refused and planned again.
-   The timeline that was found under the lock is the **base** of the indexing: the base files are made from that state.
-2. *fill* publishes the base files. A write that read the metadata table before is planned again, so whoever commits later saw the whole index.
+1. *begin* makes empty file groups and lists the partitions as being built. From then on every commit writes to these partitions, or is refused and
+   planned again. The timeline found under the lock is the **base** of the indexing: the base files are made from that state.
+2. *fill* publishes the base files. A write that read the metadata table before is planned again, so every later commit has seen the complete index.
 3. *end* lists the partitions for readers, and completes the instant.
-4. *take back* takes the partitions off the list. Their files go after it.
+4. *take back* unlists the partitions. Afterwards their files are removed.
 
-Files are removed by their names, which were listed before a decision, never by their folder. So a process that sleeps at the wrong moment removes no
-file of its successor.
+Files are removed by name, and the names are listed before the decision; a folder is never removed. So a process that sleeps at the wrong moment
+removes no file of its successor.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from pyhudi_core.write.first_metadata.metadata_staging import StagedBuild
 
 @dataclass(slots=True)
 class IndexingDecisions:
-    """The decisions of one execution. ``found`` is the timeline of the latest one, as it was under the lock."""
+    """The decisions of one execution. ``found`` is the timeline that the latest decision found under the lock."""
 
     transaction: Transaction
     partitions: tuple[str, ...]
@@ -47,20 +47,20 @@ class IndexingDecisions:
 
     @property
     def context(self) -> TableContext:
-        """The table as it was when the execution began."""
+        """The table when the execution began."""
         return self.transaction.context
 
     def take_back(self, context: TableContext) -> bool:
-        """Take the partitions off the list of those that are being built, then remove their files. False if none was there.
+        """Remove the partitions from the list of partitions being built, then remove their files. Returns False if none was listed there.
 
-        The files of partitions that are listed for readers stay.
+        Files of partitions that are listed for readers stay.
         """
         if not {*self.partitions} & {*context.config.metadata_partitions_inflight}:
             return False
         left: list[str] = []
 
         def publications(config: TableConfig, _timeline: Timeline) -> list[Publication]:
-            # As it is under the lock: an interruption may have come after decision 3, which lists the partitions for readers.
+            # The list as found under the lock: an interruption may have come after decision 3, which lists the partitions for readers.
             gone = {*config.metadata_partitions_inflight} - {*config.metadata_partitions}
             left[:] = metadata_removal.files_of(self.context.root, [name for name in self.partitions if name in gone])
             return [self._change(config, building=False)]
@@ -70,7 +70,7 @@ class IndexingDecisions:
         return True
 
     def begin(self, builds: Sequence[StagedBuild], definitions: Publication | None) -> Timeline:
-        """Decision 1; returns the base. Raises `CommitConflictError` if another build came between."""
+        """Make decision 1, and return the base. Raises `CommitConflictError` if another build came in between."""
         junk = [name for name in self.partitions if name not in self.context.config.metadata_partitions]
 
         def publications(config: TableConfig, timeline: Timeline) -> list[Publication]:
@@ -80,7 +80,7 @@ class IndexingDecisions:
             if definitions is not None and digest(definitions_now(self.context)) != definitions.replaces:
                 raise self._conflict("Another process changed the definitions of indexes")
             self._refuse_taken(builds)
-            # What slow writers left of an earlier build. Nothing reads it now, but it would be a part of the new one.
+            # Files that slow writers left for an earlier build. Nothing reads them now, but they would become a part of the new one.
             left = metadata_removal.files_of(self.context.root, junk)
             plan_executors.refuse_overtaken(self.transaction)
             metadata_removal.remove_files(self.context.root, left)
@@ -95,7 +95,7 @@ class IndexingDecisions:
         return self.found
 
     def fill(self, builds: Sequence[StagedBuild]) -> Timeline:
-        """Decision 2; returns the timeline on which it was made."""
+        """Make decision 2, and return the timeline on which it was made."""
 
         def publications(config: TableConfig, timeline: Timeline) -> list[Publication]:
             self._refuse_dropped(config)
@@ -106,7 +106,10 @@ class IndexingDecisions:
         return self.found
 
     def end(self, planned: Sequence[str], up_to: str, check: Check) -> Instant:
-        """Decision 3; returns the completed instant, which names the ``planned`` partitions. ``check`` is asked with the timeline under the lock."""
+        """Make decision 3, and return the completed instant, which names the ``planned`` partitions.
+
+        ``check`` is called with the timeline under the lock.
+        """
         transaction, context = self.transaction, self.context
         staged = f"{layout.staged(transaction.requested_time, transaction.nonce)}.done"
         body = indexing_plan.encode_done(planned, up_to, transaction.sync_marker)
@@ -126,7 +129,7 @@ class IndexingDecisions:
         self._run("complete an index", intent, check)
         return completed[0]
 
-    # --- what they share
+    # --- shared parts of the decisions
 
     def _decide(self, what: str, publications: Callable[[TableConfig, Timeline], list[Publication]]) -> None:
         def intent(timeline: Timeline) -> StagedIntent:
@@ -137,7 +140,7 @@ class IndexingDecisions:
         self._run(what, intent, lambda _timeline: None)
 
     def _run(self, what: str, intent: Callable[[Timeline], StagedIntent], check: Check) -> None:
-        """Decide, as the newest executor. Raises `CommitAbortedError` if another process took the execution over."""
+        """Decide as the newest executor. Raises `CommitAbortedError` if another process took the execution over."""
         transaction, context = self.transaction, self.context
 
         def checked(timeline: Timeline) -> None:
@@ -193,14 +196,14 @@ class IndexingDecisions:
         self._refuse_unkept(config)
 
     def _refuse_unkept(self, config: TableConfig) -> None:
-        """Raise `CommitConflictError` if a partition is gone that one of these cannot be kept without: no write could commit with that list."""
+        """Raise `CommitConflictError` if a partition that one of these needs is gone: no write could commit with that list."""
         needed = {need for name in self.partitions for need in needs_of(name)}
         lost = sorted(needed - {*self.partitions, *config.metadata_partitions})
         if lost:
             raise self._conflict(f"Another process dropped {', '.join(lost)}, which an index of the plan needs,")
 
     def _refuse_taken(self, builds: Sequence[StagedBuild]) -> None:
-        """Raise `CommitConflictError` if another build has one of the numbers meanwhile."""
+        """Raise `CommitConflictError` if another build has meanwhile used one of the numbers."""
         taken = {i.requested_time for place in reopened(self.context).companions for i in place.folder.load()}
         if taken & {staged.first.requested_time for staged in builds}:
             raise self._conflict("Another process built a partition of the metadata table")

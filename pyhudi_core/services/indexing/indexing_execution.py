@@ -1,14 +1,14 @@
-"""Execute a planned indexing in two phases, beside writers (specification, "Indexing").
+"""Execute a planned indexing in two phases while writers write (specification, "Indexing").
 
 The process has registered as the plan's executor (``transaction/plan_executors.py``). Phase one lists the partitions as being built. The base files
-are made from the state of the table at that moment, and every commit that completes later adds its entries in log files of the same file groups.
-Phase two compares: if a commit of another program added none, the build is given up gracefully. Nothing of it stays, and it may begin again.
-Otherwise the partitions are listed for readers.
+are made from the state of the table at that moment. Every later commit adds its entries in log files of the same file groups. Phase two checks these
+commits: if a commit of another program added no entries, the build is given up. Then no file of it stays, and it may begin again. Otherwise the
+partitions are listed for readers.
 
-A record index needs one more look. Until its base files are there, writers cannot see in it that a key is in another partition already. So the keys
-of those commits are looked up afterwards (``services/indexing/record_index_check.py``).
+A record index needs another check. Before its base files exist, writers cannot see in it that a key is already in another partition. So the keys of
+these commits are looked up afterwards (``services/indexing/record_index_check.py``).
 
-What a dead executor left is no use: its successor takes the partitions off the list, removes their files, and builds them again.
+Files of a dead executor cannot be used: its successor unlists the partitions, removes their files, and builds them again.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Indexed:
 
 @dataclass(slots=True)
 class IndexingRun(PlanRun[IndexingWork, Indexed]):
-    """One execution of a plan. ``staging`` has the bytes that decisions publish."""
+    """One execution of a plan. ``staging`` has the bytes of files that the decisions publish."""
 
     staging: Staging = field(init=False)
     decisions: IndexingDecisions = field(init=False)
@@ -74,8 +74,8 @@ class IndexingRun(PlanRun[IndexingWork, Indexed]):
     def _carry_out(self) -> Indexed:
         """Build and complete.
 
-        Raises `UnsupportedTableError` if a partition could not be kept true, `DuplicateKeyError` for a record index of a table with a key twice,
-        `CommitConflictError` if a commit added no entries, and as ``transaction/decision.py``.
+        Raises `UnsupportedTableError` if writes could not keep a partition correct, `DuplicateKeyError` for a record index of a table with a
+        duplicate key, `CommitConflictError` if a commit added no entries, and as ``transaction/decision.py``.
         """
         context = self._prepared()
         missing = {
@@ -94,7 +94,7 @@ class IndexingRun(PlanRun[IndexingWork, Indexed]):
             raise
 
     def _prepared(self) -> TableContext:
-        """Return the table as it is now, with a metadata table. Raises `UnsupportedTableError`."""
+        """Return the current table, with a metadata table. Raises `UnsupportedTableError`."""
         context = self._renew()
         refuse_pending_restore(context, context.folder.load())
         why = metadata_build.why_unfit(context.config, self._kinds())
@@ -106,7 +106,7 @@ class IndexingRun(PlanRun[IndexingWork, Indexed]):
         return context
 
     def _refusal(self, why: str) -> UnsupportedTableError:
-        """Return the error for a plan that the table cannot have (any more). It waits before all others, so the error says how it is removed."""
+        """Return the error for a plan that the table cannot have (any more). The plan blocks all others, so the error says how to remove it."""
         time = self.transaction.requested_time
         return UnsupportedTableError(
             f"The plan {time} builds {', '.join(self.work.partitions)}, which cannot be made: {why}",
@@ -120,7 +120,7 @@ class IndexingRun(PlanRun[IndexingWork, Indexed]):
         return self.transaction.context
 
     def _kinds(self) -> dict[str, int]:
-        """Return the partitions of the plan, with their least numbers of file groups."""
+        """Return the partitions of the plan, each with its minimum number of file groups."""
         context = self.transaction.context
         known = metadata_build.makeable(context, self.work.partitions)
         unknown = [name for name in self.work.partitions if name not in known]
@@ -134,7 +134,7 @@ class IndexingRun(PlanRun[IndexingWork, Indexed]):
         return {name: known[name] for name in self.work.partitions}
 
     def _completed(self, missing: dict[str, int]) -> Indexed:
-        """Return both phases."""
+        """Run both phases, and return the completed execution."""
         base = Timeline(())
         if missing:
             with self._of_sources():
@@ -160,7 +160,7 @@ class IndexingRun(PlanRun[IndexingWork, Indexed]):
         return metadata_build.sized(context, snapshot, missing)
 
     def _begin(self, groups: dict[str, int]) -> Timeline:
-        """Phase one: empty file groups, to which every commit writes from now on. Returns the base."""
+        """Run phase one: make empty file groups, to which every commit writes from now on. Return the base."""
         context = self.transaction.context
         snapshot = load(context)
         refusals.before_rows(cases.in_state(cases.of_call(context, OperationType.INDEX), context, snapshot))
@@ -170,7 +170,7 @@ class IndexingRun(PlanRun[IndexingWork, Indexed]):
         return self.decisions.begin(builds, definitions)
 
     def _fill(self, base: Timeline, groups: dict[str, int]) -> None:
-        """Make and publish the base files, and look for keys that are in two places."""
+        """Make and publish the base files, and look for keys in two partitions."""
         snapshot = load(self._renew(), base)
         defined = metadata_update.definitions_of(self.transaction.context, groups)
         files = FirstFiles(self.transaction, snapshot, self.how.engine, self.staging, defined, {*groups})
@@ -184,7 +184,7 @@ class IndexingRun(PlanRun[IndexingWork, Indexed]):
 
     @contextmanager
     def _of_sources(self) -> Iterator[None]:
-        """Raises `CommitConflictError` if another process dropped or cleaned what is read here: files that are gone are no damage then."""
+        """Raise `CommitConflictError` instead of an error about damage, if another process dropped or cleaned files that are read here."""
         try:
             yield
         except (ObjectNotFoundError, CorruptionError) as error:
@@ -207,9 +207,9 @@ class IndexingRun(PlanRun[IndexingWork, Indexed]):
         return [FirstBuild(name, first + at, count, version) for at, (name, count) in enumerate(groups.items())]
 
     def _give_back(self, error: BaseException) -> None:
-        """Take the partitions off the list after an error, if they are still this execution's.
+        """Unlist the partitions after an error, if they still belong to this execution.
 
-        An interruption may come between a decision and its publication, so what was decided is published before.
+        An interruption may come between a decision and its publication, so a decision is published first.
         """
         context = after_failure(self.transaction.context, error)
         try:
@@ -217,11 +217,11 @@ class IndexingRun(PlanRun[IndexingWork, Indexed]):
             context = reopened(context)
             IndexingDecisions(replace(self.transaction, context=context), self.decisions.partitions).take_back(context)
         except HudiError as second:
-            # The next executor of the plan does it. Until then writers write to partitions that nobody reads.
+            # The next executor of the plan unlists them. Until then writers write to partitions that nobody reads.
             error.add_note(f"The partitions are still listed as being built: {second.message}")
 
     def _clean_up(self) -> None:
-        """What stays behind if this fails is swept by the next writer, which finds the heartbeat."""
+        """Clean up. If this fails, the next writer finds the heartbeat, and sweeps the rest."""
         context, time = self.transaction.context, self.transaction.requested_time
         self.transaction.heartbeat.handle.cancel()
         try:

@@ -1,4 +1,4 @@
-"""The plan of an indexing: which partitions of the metadata table are built. A value, and the Avro record that Hudi keeps on the timeline.
+"""The plan of an indexing: which partitions of the metadata table are built. A value, and Hudi's Avro record for the timeline.
 
 Specification, "Indexing"; the records are ``HoodieIndexPlan`` (requested) and ``HoodieIndexCommitMetadata`` (completed) as release 1.0 writes them.
 """
@@ -24,17 +24,17 @@ VERSION = 1
 @dataclass(frozen=True, slots=True)
 @printable
 class IndexingPlan:
-    """Which partitions would be built; true if there is one.
+    """The partitions that would be built; true if there are any.
 
     Attributes:
-        partitions: of the metadata table, with the least number of file groups of each.
-        up_to: the requested time of the newest commit when this was planned. The execution builds from the state in which it begins. Empty for an
-            index that is built in one decision, up to the newest commit of that moment.
+        partitions: partitions of the metadata table, each with its minimum number of file groups.
+        up_to: the requested time of the newest commit at planning. The execution builds from the state at its own beginning. Empty for an index that
+            is built in one decision, up to the newest commit at that time.
         why_not: why nothing would be built.
-        files: of the table, from which they would be built.
-        definitions: of indexes on columns among the partitions, which are published with the plan.
-        size: bytes of these files if rows are read; 0 for statistics and bloom filters, which are made from footers.
-        refused: that it is nothing because the service would be refused.
+        files: number of the table's files from which they would be built.
+        definitions: definitions of indexes on columns among the partitions; they are published with the plan.
+        size: size of these files in bytes if rows are read; 0 for statistics and bloom filters, which are made from footers.
+        refused: whether the plan is empty because the service would be refused.
     """
 
     partitions: Mapping[str, int] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class IndexingPlan:
 
     @property
     def figures(self) -> Figures:
-        """Numbers of partitions and of file groups (at least); files of the table, bytes that are read, and seconds (at most)."""
+        """Numbers of partitions and of file groups (minimum), of the table's files and bytes to read, and of seconds (maximum)."""
         groups = sum(self.partitions.values())
         figures = {"partitions": len(self.partitions), "file_groups": groups, "files": self.files, "bytes": self.size}
         return with_seconds(figures, rewritten=self.size, files=self.files + groups, instants=len(self.partitions))
@@ -72,13 +72,13 @@ class IndexingPlan:
 @dataclass(frozen=True, slots=True)
 @printable
 class IndexingWork:
-    """What a plan on the timeline says is to be built."""
+    """The partitions that a plan on the timeline would build."""
 
     partitions: tuple[str, ...]
 
 
 def decode(data: bytes, path: str) -> IndexingWork:
-    """Return the partitions of a plan of ours or of Hudi's. Raises `CorruptTimelineError`."""
+    """Return the partitions of a plan by this package or by Hudi. Raises `CorruptTimelineError`."""
     record = decode_record(data, RECORD, path=path) if data else {}
     named = [info.get("metadataPartitionPath") for info in record.get("indexPartitionInfos") or ()]
     if not named or not all(isinstance(name, str) and name and "/" not in name and is_safe(name) for name in named):
@@ -91,7 +91,7 @@ def decode(data: bytes, path: str) -> IndexingWork:
 
 
 def encode_done(partitions: Sequence[str], up_to: str, sync_marker: bytes) -> bytes:
-    """Return the bytes of the completed file. ``up_to``: the newest commit that the first files of the partitions know."""
+    """Return the bytes of the completed file. ``up_to``: the newest commit that the base files of the partitions contain."""
     record = {"version": VERSION, "operationType": None, "indexPartitionInfos": _infos(partitions, up_to)}
     return encode_record(DONE, record, sync_marker=sync_marker)
 

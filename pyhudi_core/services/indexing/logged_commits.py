@@ -1,7 +1,8 @@
-"""Whether every commit since the base of an indexing added its entries to the partitions that are being built.
+"""Check whether every commit since the base of an indexing added its entries to the partitions being built.
 
-Our own commits do, or are refused: a commit compares the partitions that it wrote with those that the table lists (``transaction/commit.py``). Hudi's
-writers write to the partitions that were listed when they began. So a commit of another program that began before may have added nothing.
+Commits of this package add them or are refused: a commit compares the partitions that it wrote with those that the table lists
+(``transaction/commit.py``). Hudi's writers write to the partitions that were listed when they began. So a Hudi commit that began before the base may
+have added no entries.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction
 
 _CHANGING = frozenset({Action.CLEAN, Action.RESTORE})
-"""Actions that are no commits, and change what an index says."""
+"""Actions that are not commits, and that change the content of an index."""
 
 
 @dataclass(slots=True)
 class LoggedCommits:
-    """The commits since ``base``. ``known`` are those that were found to have logged their entries."""
+    """The commits since ``base``. ``known`` are those that have logged their entries."""
 
     transaction: Transaction
     base: Timeline
@@ -31,7 +32,7 @@ class LoggedCommits:
     known: set[Instant] = field(default_factory=set)
 
     def outside(self) -> None:
-        """Look without the lock, so that little is to be read under it. Raises as `refuse_unlogged`."""
+        """Check before the lock, so that less remains to be read under the lock. Raises as `refuse_unlogged`."""
         self.refuse_unlogged(self.transaction.context.folder.load())
 
     def refuse_unlogged(self, found: Timeline) -> None:
@@ -65,9 +66,9 @@ class LoggedCommits:
 
 
 def _is_logged(partition: str, instant: Instant, commit: CommitMetadata, made: CommitMetadata | None) -> bool:
-    """Say whether an instant has added its entries to a partition, or has none to add. ``made``: its commit of the metadata table."""
+    """Say whether an instant has added its entries to a partition, or has none to add. ``made``: the instant's commit of the metadata table."""
     if instant.action is Action.RESTORE:
-        return False  # what it undid may be in the base files
+        return False  # the commit that it undid may be in the base files
     if made is not None and (TOKEN_KEY in made.extra or partition in made.partitions):
         return True
     if instant.action in _CHANGING:

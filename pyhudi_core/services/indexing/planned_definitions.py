@@ -1,7 +1,7 @@
-"""The definitions of indexes on columns while they are planned: published with the plan, as Hudi defines such an index before it plans it.
+"""Definitions of planned indexes on columns: they are published with the plan, as Hudi defines such an index before it plans it.
 
-So the plan can be executed by any process. A definition of an index that the table does not list is used by no reader. It goes with a plan that is
-cancelled, and with an index that is dropped (``drop.py``).
+So any process can execute the plan. Readers ignore the definition of an index that the table does not list. The definition is removed when the plan
+is cancelled, or when the index is dropped (``drop.py``).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pyhudi_core.write.retrying import Retries
 
 
 def published_with_plan(transaction: Transaction, definitions: Sequence[IndexDefinition]) -> tuple[Publication, ...]:
-    """Return what is published before a plan's requested file: the definitions, staged, and where the table finds them."""
+    """Return the publications before a plan's requested file: the staged definitions, and the property that names their file."""
     if not definitions:
         return ()
     path = transaction.context.config.index_defs_path
@@ -42,9 +42,9 @@ def published_with_plan(transaction: Transaction, definitions: Sequence[IndexDef
 
 
 def forget(context: TableContext, partitions: Sequence[str]) -> None:
-    """Remove the definitions of indexes that are neither listed nor planned, in a decision of its own. Others stay.
+    """Remove, in a separate decision, the definitions of indexes that are neither listed nor planned. Other definitions stay.
 
-    Raises `CommitConflictError` if others change the definitions faster than this, and as ``transaction/decision.py``.
+    Raises `CommitConflictError` if other processes keep changing the definitions, and as ``transaction/decision.py``.
     """
     if not any(map(kind_of, partitions)):
         return
@@ -83,7 +83,7 @@ def _removal(
 
 
 def _unused(context: TableContext, partitions: Sequence[str], timeline: Timeline) -> list[str]:
-    """Return those of the partitions that are defined, and neither listed, nor being built, nor planned."""
+    """Return the defined partitions among these that are neither listed, nor being built, nor planned."""
     defined = {item.name for item in read_definitions(context.storage, context.config.index_defs_path)}
     used = {*context.config.written_metadata_partitions, *pending_partitions(context, timeline)}
     return [name for name in partitions if kind_of(name) and name in defined and name not in used]

@@ -1,8 +1,8 @@
 """Find keys that came into the table twice while a record index was being built.
 
-A write under a record index refuses a new key that is in another partition already (``write/metadata_part/record_index_update.py``). It cannot see
-that before the base files of the index are there. So afterwards each key that those writes touched is looked up in the place that the base files
-name. If its row is still there, and the index says something else, the key is in the table twice.
+A write under a record index refuses a new key that is in another partition already (``write/metadata_part/record_index_update.py``). A write cannot
+see that before the base files of the index exist. So afterwards each key of those writes is looked up in the file group that the base files name. If
+the row is still there, and the index names another file group, the table has the key twice.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MOVED = pa.schema([("key", pa.string()), ("partition", pa.string()), ("file_id"
 
 
 def refuse_keys_elsewhere(context: TableContext, snapshot: Snapshot) -> None:
-    """Raise `DuplicateKeyError` if a key is in a file group that the index does not name any more.
+    """Raise `DuplicateKeyError` if a key is in a file group that the index no longer names for it.
 
     ``snapshot``: the state in which the base files were published.
     """
@@ -50,7 +50,7 @@ def refuse_keys_elsewhere(context: TableContext, snapshot: Snapshot) -> None:
 
 
 def _moved(index: MetadataTable, piece: SlicePiece) -> pa.Table:
-    """Return the keys whose newest place is not that of the base file, with the place in the base file."""
+    """Return the keys whose newest position differs from that in the base file, with the position in the base file."""
     if piece.base is None or not piece.logs:
         return _MOVED.empty_table()
     slices = index.slices

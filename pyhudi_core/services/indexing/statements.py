@@ -1,4 +1,4 @@
-"""Statements about indexes in Hudi's SQL: CREATE INDEX, DROP INDEX, SHOW INDEXES. From text to values; nothing is looked up here.
+"""Statements about indexes in Hudi's SQL: CREATE INDEX, DROP INDEX, SHOW INDEXES. Parses text to values, without any look-up.
 
 The grammar is that of Hudi 1.0: ``CREATE INDEX [IF NOT EXISTS] name ON [TABLE] table [USING type] (column, ...) [OPTIONS (key = 'value', ...)]``,
 ``DROP INDEX [IF EXISTS] name ON [TABLE] table``, ``SHOW INDEXES FROM|IN [TABLE] table``. Keywords may be written in any letter case; names may stand
@@ -15,7 +15,7 @@ from typing import TypeVar
 from pyhudi_core.errors import InvalidOptionError
 
 LENGTH_LIMIT = 100_000
-"""Characters of a statement."""
+"""The maximum number of characters of a statement."""
 _TOKEN = re.compile(r"""\s*(?:(?P<word>[A-Za-z_0-9]+)|`(?P<quoted>[^`]+)`|(?P<text>'[^']*'|"[^"]*")|(?P<sign>\S))""")
 _SHOWN = 60
 T = TypeVar("T")
@@ -53,7 +53,7 @@ Statement = CreateIndex | DropIndex | ShowIndexes
 
 
 def parse(text: str) -> Statement:
-    """Return the statement. Raises `InvalidOptionError` with the place where it cannot be understood."""
+    """Return the statement. Raises `InvalidOptionError` with the position of the error."""
     if not isinstance(text, str) or len(text) > LENGTH_LIMIT:
         raise InvalidOptionError("A statement is a text of at most 100,000 characters", hint="Give one statement.")
     return _Reader(text, _tokens(text)).statement()
@@ -61,7 +61,7 @@ def parse(text: str) -> Statement:
 
 @dataclass(frozen=True, slots=True)
 class _Token:
-    """One word, name, text or sign; ``at`` is its place in the statement."""
+    """One word, name, text or sign; ``at`` is its position in the statement."""
 
     kind: str
     value: str
@@ -88,7 +88,7 @@ class _Reader:
     next: int = 0
 
     def statement(self) -> Statement:
-        """Return the whole statement."""
+        """Return the complete statement."""
         if self._has("CREATE", "INDEX"):
             found: Statement = self._create()
         elif self._has("DROP", "INDEX"):
@@ -144,7 +144,7 @@ class _Reader:
         return key, self._text() if self._is("text") else self._name()
 
     def _listed(self, one: Callable[[], T]) -> list[T]:
-        """Return what stands in brackets, at least one."""
+        """Return the items in parentheses, at least one."""
         if not self._has("("):
             raise self._expected("(")
         found = [one()]
@@ -167,7 +167,7 @@ class _Reader:
         return self._text()
 
     def _has(self, *words: str) -> bool:
-        """Say whether these come next; then they are passed over."""
+        """Say whether these words come next, and skip them if so."""
         ahead = self.tokens[self.next : self.next + len(words)]
         plain = [token.value.upper() for token in ahead if token.kind in ("word", "sign")]
         if plain != list(words):

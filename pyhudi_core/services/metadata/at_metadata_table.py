@@ -1,4 +1,4 @@
-"""What the services of a metadata table share: its place, seen from the data table (specification, "Metadata Table")."""
+"""Shared by the services of a metadata table: the metadata table, seen from the data table (specification, "Metadata Table")."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ NONE = "the table has no metadata table"
 
 
 def place_of(context: TableContext) -> TableContext | None:
-    """Return the place of the metadata table that a table lists; None if there is none."""
+    """Return the metadata table that a table lists; None if there is none."""
     return next((place for place in context.companions if place.prefix == names.FOLDER), None)
 
 
 class AtMetadataTable(PlannedService[P, W, R]):
-    """A service with plans at the place of the metadata table; made from the data table's context. Without a metadata table it has nothing to do."""
+    """A service with plans on the metadata table's timeline; it is made from the data table's context. Without a metadata table it does nothing."""
 
     def __init__(self, context: TableContext) -> None:
         found = place_of(context)
@@ -30,7 +30,7 @@ class AtMetadataTable(PlannedService[P, W, R]):
         return super().schedule(triggered=triggered) if self.exists else None
 
     def _is_current(self, seen: Timeline, start: Timeline) -> bool:
-        """False: the plan depends on the timeline of the data table, too."""
+        """Return False: the plan also depends on the timeline of the data table."""
         return False
 
     def _pending(self) -> list[Instant]:

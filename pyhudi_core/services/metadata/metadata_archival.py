@@ -1,7 +1,7 @@
 """Archival of the metadata table's timeline (specification, "LSM Timeline" and "Metadata Table").
 
-This is the archival service at the place of the metadata table. Two limits are its own. What is on the timeline of the data table stays, because that
-timeline decides which log blocks count. What was not compacted stays, because Hudi's readers do not look for it in the archived timeline.
+This is the archival service for the metadata table. It has two additional limits. Instants on the timeline of the data table stay, because that
+timeline decides which log blocks count. Instants that were not compacted stay, because Hudi's readers do not look for them in the archived timeline.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ class MetadataArchival(Archival):
         self.exists = found is not None
 
     def plan(self) -> ArchivalPlan:
-        """Return what `run` would archive now, and what keeps more from going. Changes nothing."""
+        """Return what `run` would archive now, and which limit keeps the rest. Changes nothing."""
         return super().plan() if self.exists else ArchivalPlan(why_not=NONE)
 
     def take_over(self) -> ArchivalResult:
-        """As `Archival.take_over`, at the metadata table."""
+        """Finish a run that died, as `Archival.take_over`, for the metadata table."""
         return super().take_over() if self.exists else self._nothing(NONE)
 
     def after_commit(self, turn: Turn) -> bool:
         """Archive, if that is due and ``hoodie.archive.automatic`` is on.
 
-        A partition that is built after older instants were archived has an instant with one of the first times again. To Hudi's readers the timeline
-        then begins with that, and archived instants would not count as completed. So it is archived as soon as there is a newer instant.
+        If a partition is built after older instants were archived, its instant has one of the first times. For Hudi's readers the timeline then
+        begins with this instant, and archived instants would not count as completed. So the instant is archived as soon as there is a newer one.
         """
         timeline = self.context.folder.latest or Timeline()
         if not self.exists:
@@ -50,7 +50,9 @@ class MetadataArchival(Archival):
         return self._has_enough(timeline, turn) and super().after_commit(Turn())
 
     def _has_enough(self, timeline: Timeline, turn: Turn) -> bool:
-        """Say whether a commit should look what can go: as many commits as a data table lets gather are older than the data table's timeline."""
+        """Say whether a commit should check for archival: whether enough commits are older than the data table's timeline, by the data table's
+        limits.
+        """
         data = next(place for place in self.context.companions if not place.prefix).folder
         first = min((i.requested_time for i in data.latest or data.load()), default="")
         rules = rules_of(self.context, triggered=True)
@@ -59,11 +61,11 @@ class MetadataArchival(Archival):
         return older >= every + turn.waits(every)
 
     def _run(self, how: Execution, retries: Retries) -> ArchivalResult:
-        """As for a data table: down to one commit more than ``hoodie.keep.min.commits``."""
+        """Archive as for a data table: down to one commit more than ``hoodie.keep.min.commits``."""
         return super()._run(how, retries) if self.exists else self._nothing(NONE)
 
 
 def _has_late_build(timeline: Timeline) -> bool:
-    """Say whether the first build has been archived, and a later one has not."""
+    """Say whether the first build is archived, and a later build is not."""
     builds = [i.requested_time for i in timeline if i.requested_time.startswith(INITIAL_INSTANTS)]
     return bool(builds) and f"{INITIAL_INSTANTS}000" not in builds

@@ -1,9 +1,10 @@
-"""Cleaning of the metadata table: file slices go that a compaction has replaced (specification, "Metadata Table").
+"""Cleaning of the metadata table: file slices that a compaction has replaced are deleted (specification, "Metadata Table").
 
-This is the cleaning service at the place of the metadata table. Readers ask only for its newest state, so older slices are kept for readers that have
-begun to read them. How many is what Hudi 1.0 keeps: the data table's policy and a fifth more, and 20 commits at least. As there, a commit cleans only
-if the last compaction is some commits old. A compaction makes slices removable, and to plan a clean costs as much as a small commit. So there is one
-clean after every second compaction, shortly before the next: then most can go. If the timeline is too short to show two, there is one after each.
+This is the cleaning service for the metadata table. Readers need only its newest state, so older slices are kept only for readers that are still
+reading them. Their number is that of Hudi 1.0: a fifth more than the data table's policy, and at least 20 commits. As in Hudi, a commit cleans only
+if the last compaction is some commits old. Only a compaction makes slices removable, and planning a clean costs as much as a small commit. So there
+is one clean after every second compaction, shortly before the next: then most files can be deleted. If the timeline is too short to show two
+compactions, there is a clean after each.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ class MetadataCleaning(AtMetadataTable[CleaningPlan, PlannedClean, CleaningResul
         """Plan a clean if a compaction made slices removable, or execute the plan."""
         timeline = self.context.folder.latest or self.context.folder.load() if self.exists else Timeline()
         begun = any(i.action is Action.CLEAN for i in timeline.pending)
-        # The commit that was just made is not on a timeline that was read before it. Whether there is something to delete is asked by the plan, for
-        # which the timeline is read again: with automatic cleaning each commit has two instants here, and of an old one the last that comes before
-        # the next compaction would always be missing.
+        # The commit that was just made is not on the earlier timeline. The plan decides whether there is something to delete, because it reads the
+        # timeline again: with automatic cleaning each commit has two instants here, and an older timeline would always lack the last instant before
+        # the next compaction.
         if not begun and self._why_not_yet(timeline, turn):
             return False
         return self._step(turn.engine, timeline, self.context.options.metadata.compact_after) is not None
@@ -53,7 +54,7 @@ class MetadataCleaning(AtMetadataTable[CleaningPlan, PlannedClean, CleaningResul
         return plan_cleaning(self.context, timeline, options_of(self.context.options.cleaning), triggered=triggered)
 
     def _why_not_yet(self, timeline: Timeline, turn: Turn | None = None) -> str:
-        """Say why a commit need not look for removable slices; empty if it has to. ``turn``: of a commit that is newer than the timeline."""
+        """Say why a commit need not look for removable slices; empty if it must. ``turn``: that of a commit that is newer than the timeline."""
         cleans = [i.requested_time for i in timeline.completed if i.action is Action.CLEAN]
         compactions = [i.requested_time for i in timeline.commits if i.action is Action.COMMIT]
         new = [time for time in compactions if time > max(cleans, default="")]
@@ -61,7 +62,7 @@ class MetadataCleaning(AtMetadataTable[CleaningPlan, PlannedClean, CleaningResul
             return "the metadata table was not compacted since its last clean"
         between = self.context.options.metadata.compact_after
         waits = 0 if turn is None else min(turn.waits(between), _BEFORE_COMPACTION - 1)
-        # What archival takes off the timeline is not counted.
+        # Archived instants are not counted.
         gathered = max(between, min(_COMPACTIONS * between, self.context.options.archival.min_commits))
         wanted = max(0, gathered - _BEFORE_COMPACTION) + waits
         since = (turn is not None) + sum(1 for i in timeline.completed if i.requested_time > min(new))
@@ -69,7 +70,7 @@ class MetadataCleaning(AtMetadataTable[CleaningPlan, PlannedClean, CleaningResul
 
 
 def options_of(data: CleaningOptions) -> CleaningOptions:
-    """Say how a metadata table is cleaned, by the options of its data table."""
+    """Return the cleaning options of a metadata table, derived from those of its data table."""
     return replace(
         data,
         commits=max(_LEAST_COMMITS, math.ceil(data.commits * _MORE)),

@@ -1,12 +1,12 @@
 """Compaction of the metadata table: its log files become HFile base files (specification, "Metadata Table").
 
-The metadata table is a table of its own place, and this is the compaction service of that place: a plan of Hudi's form on its timeline, an executor,
-and a commit that is decided as every commit is. All file groups with logs are compacted at once, as Hudi does, and after as many delta commits as
-Hudi waits for (``hoodie.metadata.compact.max.delta.commits``). Commits to the data table run it when it is due.
+The metadata table is a table of its own, and this is its compaction service: a plan in Hudi's form on its timeline, an executor, and a commit that is
+decided as every commit is. All file groups with logs are compacted at once, as in Hudi, and after the same number of delta commits
+(``hoodie.metadata.compact.max.delta.commits``). Commits to the data table run the compaction when it is due.
 
-A log of the metadata table counts only if its instant has completed in the data table, too (``metadata_table/slices.py``). A base file counts as a
-whole. So nothing is planned while an instant is pending in the data table that has completed in the metadata table: of a Hudi writer that died
-between its two commits. Requested times are above all times of both timelines.
+A log of the metadata table counts only if its instant has completed in the data table, too (``metadata_table/slices.py``). A base file always counts.
+So nothing is planned while an instant that has completed in the metadata table is pending in the data table: a Hudi writer may have died between its
+two commits. Requested times are above all times of both timelines.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class MetadataCompaction(AtMetadataTable[CompactionPlan, tuple[FileSlice, ...], 
     turns = ("metadata.compact_after",)
 
     def after_commit(self, turn: Turn) -> bool:
-        """Plan a compaction if the metadata table has so many delta commits, or execute the plan."""
+        """Plan a compaction if the metadata table has enough delta commits, or execute the plan."""
         timeline = self.context.folder.latest or self.context.folder.load() if self.exists else Timeline()
         if not self._is_due(timeline, turn):
             return False
@@ -62,7 +62,7 @@ class MetadataCompaction(AtMetadataTable[CompactionPlan, tuple[FileSlice, ...], 
     def _is_due(self, timeline: Timeline, turn: Turn) -> bool:
         most = self.data.options.metadata.compact_after
         most += turn.waits(most)
-        # The commit that was just made is not on a timeline that was read before it.
+        # The commit that was just made is not on the earlier timeline.
         deltas = [i for i in timeline.commits if i.action is Action.DELTACOMMIT]
         return self.exists and len(deltas) + 1 >= most and self._trigger(timeline, most - 1)[0]
 
@@ -72,7 +72,7 @@ class MetadataCompaction(AtMetadataTable[CompactionPlan, tuple[FileSlice, ...], 
         return found.due, found.text
 
     def _foreseen(self, timeline: Timeline, *, triggered: bool) -> CompactionPlan | None:
-        """None if the trigger says that it is due: only the plan after the reservation counts."""
+        """Return None if the trigger is reached: then only the plan after the reservation counts."""
         due = triggered and self.exists and self._trigger(timeline, self.data.options.metadata.compact_after)[0]
         return None if due else self._planned(timeline, triggered=triggered)
 
@@ -126,7 +126,7 @@ def _file_slice(partition: str, piece: SlicePiece) -> FileSlice:
 
 @dataclass(slots=True)
 class _Run(PlanRun[tuple[FileSlice, ...], tuple[Finished, CommitMetadata]]):
-    """One execution of a plan; ``data`` is the table that the metadata table belongs to, ``known`` the partitions that are written."""
+    """One execution of a plan; ``data`` is the data table, ``known`` are the partitions to write."""
 
     data: TableContext
     known: frozenset[str] = frozenset()
@@ -151,7 +151,7 @@ class _Run(PlanRun[tuple[FileSlice, ...], tuple[Finished, CommitMetadata]]):
         return finish(transaction, lambda _notes: body, self._check, self.how.gate), commit
 
     def _unchanged(self, own: Timeline) -> frozenset[str]:
-        """Return the plan's partitions that were neither dropped nor built again since. A partition that was built again has the same file ids."""
+        """Return the plan's partitions that were neither dropped nor built again since the plan. A rebuilt partition has the same file ids."""
         listed = {*reopened(self.data).config.written_metadata_partitions}
         built = [
             i
@@ -204,7 +204,7 @@ class _Run(PlanRun[tuple[FileSlice, ...], tuple[Finished, CommitMetadata]]):
 
 
 def _from_root(place: TableContext, piece: FileSlice) -> SlicePiece:
-    """Return the slice with paths from the root, as the reader of the metadata table has them."""
+    """Return the slice with paths from the root, as the reader of the metadata table expects them."""
     folder = place.from_root(piece.partition)
     base = None if piece.base is None else BaseFile(folder, piece.base.name, piece.base.size)
     return SlicePiece(piece.requested_time, base, [LogFile(folder, log.name, log.size) for log in piece.logs])

@@ -1,7 +1,7 @@
-"""The metadata table of a table, for its owner: look at it, make it, remove it, replace it (specification, "Metadata Table").
+"""The metadata table of a table, for its owner: show, make, remove or replace it (specification, "Metadata Table").
 
-Every commit keeps a metadata table that is listed. What is here changes which partitions are listed. Each change is one decision under the table's
-lock, beside other writers, and `MetadataTableOf.plan` says before what it would be.
+Every commit updates a listed metadata table. This module changes which partitions are listed. Each change is one decision under the table's lock,
+while other writers write; `MetadataTableOf.plan` shows the change before.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from pyhudi_core.write.states import load
 @dataclass(frozen=True, slots=True)
 @printable
 class MetadataPlan:
-    """Which partitions would be made, with their file groups, and which are listed now; true if there is something to make.
+    """The partitions that would be made, with their file groups, and the listed partitions; true if there is something to make.
 
-    ``why_not`` says why nothing would be made, or why it cannot be.
+    ``why_not`` says why nothing would be made, or why partitions cannot be made.
     """
 
     make: dict[str, int]
@@ -50,7 +50,7 @@ class MetadataPlan:
 
     @property
     def refused(self) -> bool:
-        """Whether there is something to make, and it cannot be made."""
+        """Whether there are partitions to make that cannot be made."""
         return bool(self.make and self.why_not)
 
     @property
@@ -72,7 +72,7 @@ class MetadataPlan:
 @dataclass(frozen=True, slots=True)
 @printable
 class Dropped:
-    """Which partitions were removed; false if there was none."""
+    """The removed partitions; false if there were none."""
 
     partitions: tuple[str, ...] = field(default=())
     why_not: str = field(default="no metadata table is listed", compare=False)
@@ -95,7 +95,7 @@ class MetadataTableOf(OfTable):
 
     @property
     def partitions(self) -> tuple[str, ...]:
-        """The partitions that the table lists: those that readers use and every commit writes. Empty if there is no metadata table."""
+        """The partitions that the table lists: readers use them, and every commit writes to them. Empty if there is no metadata table."""
         return self.context.config.metadata_partitions
 
     def plan(self, partitions: Sequence[str] | None = None) -> MetadataPlan:
@@ -114,14 +114,14 @@ class MetadataTableOf(OfTable):
             partitions: such as ``["column_stats", "record_index"]``; None for those that the options name.
             spark: a session on which the keys for a record index are read; None reads them in this process.
 
-        Raises `UnsupportedTableError` if they could not be kept true or if another program is writing, and `DuplicateKeyError` if a record index is
-        asked for and the table has a key twice.
+        Raises `UnsupportedTableError` if writes could not keep the partitions correct or if another program is writing, and `DuplicateKeyError` if a
+        record index is requested and the table has a key twice.
         """
         self._refuse_unwanted(self._groups(partitions))
         return self.make(partitions, engine_for(None, self.context.runtime.executor, spark))
 
     def make(self, partitions: Sequence[str] | None, engine: Engine) -> Built:
-        """`create`, on an engine that is there already."""
+        """Make partitions as `create` does, on an engine that already exists."""
         return metadata_build.build_partitions(self.context, self._groups(partitions), engine)
 
     def drop(self) -> Dropped:
@@ -138,19 +138,19 @@ class MetadataTableOf(OfTable):
         return MetadataPlan(make, context.config.metadata_partitions, why)
 
     def make_index(self, definition: IndexDefinition, spark: Any = None) -> Built:
-        """Make an index on a column, by its definition, with the partitions that it needs; every later commit keeps it true.
+        """Make an index on a column, by its definition, with the partitions that it needs. Every later commit updates the index.
 
-        Other writers may write meanwhile. Raises `UnsupportedTableError` if it could not be kept true, and as `create`.
+        Other writers may write meanwhile. Raises `UnsupportedTableError` if writes could not keep the index correct, and as `create`.
         """
         self._refuse_unwanted(self._of_index(definition))
         engine = engine_for(None, self.context.runtime.executor, spark)
         return metadata_build.build_partitions(self.context, self._of_index(definition), engine, [definition])
 
     def rebuild(self, spark: Any = None) -> Built:
-        """Make it anew with the partitions that it had and that this release keeps, then put the new one in the place of the old one.
+        """Build the metadata table again, with those of its partitions that this release can update, then replace the old one.
 
-        A table that cannot be read keeps the old one. Between the removal and the new one readers list folders; if this process dies there, the
-        table has no metadata table. Raises `UnsupportedTableError` if another program is writing.
+        If the table cannot be read, the old metadata table stays. Between its removal and the new one, readers list folders; if this process dies
+        then, the table has no metadata table. Raises `UnsupportedTableError` if another program is writing.
         """
         context, removed = reopened(self.context), list[Dropped]()
         metadata_build.refuse_foreign_writes(context, context.folder.load())
@@ -164,17 +164,17 @@ class MetadataTableOf(OfTable):
             raise
 
     def make_again(self, listed: Sequence[str], engine: Engine, drop: Callable[[], object] | None = None) -> Built:
-        """Make the partitions of a metadata table, as far as this release keeps them: `rebuild`, and the end of a restore.
+        """Make the partitions of a metadata table that this release can update, for `rebuild` and for the end of a restore.
 
-        An index that the table cannot have as it is now is left out, for example one on a column that a restore has taken away; ``why_not`` of the
-        result names it. ``drop`` removes the metadata table that is there, and is called when the new one is staged.
+        An index that the current table cannot have is omitted, for example an index on a column that a restore has removed; ``why_not`` of the result
+        names it. ``drop`` removes the existing metadata table; it is called when the new one is staged.
         """
         kept, why_not = self._without_undefined([name for name in listed if is_kept(name)])
         groups = self._groups(kept or None)
         return replace(metadata_build.build_partitions(self.context, groups, engine, drop=drop), why_not=why_not)
 
     def _without_undefined(self, wanted: Sequence[str]) -> tuple[list[str], str]:
-        """Return the partitions that the table can have with its schema, and why it cannot have the others."""
+        """Return the partitions that the table can have with its schema, and the reason why it cannot have the others."""
         if not any(map(kind_of, wanted)):
             return list(wanted), ""
         context = metadata_build.unlisted(reopened(self.context))
@@ -190,21 +190,21 @@ class MetadataTableOf(OfTable):
         return why or metadata_build.why_not(context, context.folder.load(), make)
 
     def _refuse_unwanted(self, groups: dict[str, int]) -> None:
-        """Raise `UnsupportedTableError` for a new partition that would make the writes of this process refused. `rebuild` makes none that is new."""
+        """Raise `UnsupportedTableError` for a new partition with which this process's writes would be refused. `rebuild` makes no new partitions."""
         listed = reopened(self.context).config.metadata_partitions
         why = non_blocking.why_no_index(self.context.options, [name for name in groups if name not in listed])
         if why:
             raise metadata_build.refusal(self.context, why)
 
     def _of_index(self, definition: IndexDefinition, listed: Sequence[str] = ()) -> dict[str, int]:
-        """Return the partitions of an index that are not listed, with those that it needs."""
+        """Return the unlisted partitions of an index, including those that it needs."""
         wanted = [*sorted(needs_of(definition.name)), definition.name]
         groups = metadata_build.asked_for(self.context, wanted, {definition.name})
         return {name: count for name, count in groups.items() if name not in listed}
 
 
 def _drop(context: TableContext) -> Dropped:
-    """Return one decision that takes the metadata table off the list. Its reservation stands for it, as for a build (`write.metadata_build`)."""
+    """Unlist the metadata table in one decision. The decision depends on a reservation, as a build does (`write.metadata_build`)."""
     listed = tuple(dict.fromkeys([*context.config.metadata_partitions, *context.config.metadata_partitions_inflight]))
     if not listed:
         return Dropped()

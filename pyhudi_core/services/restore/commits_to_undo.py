@@ -1,10 +1,10 @@
-"""What a restore would undo, and what forbids it (specification, "Restore").
+"""Find the commits that a restore would undo, and reasons to refuse it (specification, "Restore").
 
-The point is a completed commit, and what completed after it is undone: the state afterwards is the one that readers saw when the point was the newest
-commit. Hudi goes by requested times instead; the two differ only for commits that ran at the same time.
+The point is a completed commit; commits that completed after it are undone. The restored state is the one that readers saw when the point was the
+newest commit. Hudi compares requested times instead; the results differ only for commits that ran at the same time.
 
-A restore deletes the files of commits that are undone, and brings none back. So the files of the point's state have to be there, and nothing else may
-be at work: no writer, no executor of a plan, no clean.
+A restore deletes the files of undone commits, and cannot bring back deleted files. So the files of the point's state must exist, and no writer,
+executor of a plan or clean may be running.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ _HINTS = {
     Action.SAVEPOINT: "Wait until the savepoint is made. If its process is gone, table.savepoints.delete('{time}') removes what is left of it at"
     " once; table.failed_writes.run() does it after a day.",
 }
-"""What to do about a pending instant of an action; ``_HINT`` for all others."""
+"""What to do about a pending instant, by action; ``_HINT`` for all other actions."""
 _TIME_HINT = (
     "Give one of table.timeline.commits, its requested time, or a time with its zone: '2026-01-31 12:00:00+00:00'."
 )
 _LAST = "9" * 17
-"""Sorts after every time."""
+"""A text that sorts after every time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where to go back to: to a commit, or to the state before a commit. None of both: no restore is wanted.
+    """The target of a restore: a commit, or the state before a commit. With neither, no restore is wanted.
 
     Attributes:
-        to: the commit whose state comes back, or a time: the newest commit that had completed by then.
-        before: the first commit that goes.
-        alone: refuse if commits after ``before`` would go too.
+        to: the commit whose state is restored; or a time, which means the newest commit that had completed by then.
+        before: the first commit that is undone.
+        alone: refuse the restore if commits after ``before`` would be undone, too.
     """
 
     to: TimePoint | Savepoint | None = None
@@ -70,11 +70,11 @@ class Target:
 
     @property
     def before_time(self) -> str:
-        """The requested time of the first commit that goes; empty if the point itself is named."""
+        """The requested time of the first commit that is undone; empty if the target is the point itself."""
         return "" if self.before is None else time_of(self.before)
 
     def point(self, context: TableContext, timeline: Timeline) -> Instant:
-        """Return the commit whose state comes back. Raises `InvalidOptionError` if there is no such commit, and for a time without a zone."""
+        """Return the commit whose state is restored. Raises `InvalidOptionError` if there is no such commit, and for a time without a zone."""
         if self.to is not None and self.before is not None:
             raise InvalidOptionError(
                 "A restore goes to a commit or to the state before one, not both",
@@ -97,7 +97,7 @@ class Target:
 def _commit_of(context: TableContext, timeline: Timeline, to: TimePoint | Savepoint | None) -> Instant:
     """Return the commit that a point names, or the newest one that had completed by a time.
 
-    Digits are not taken for a time: who mistypes an instant must not get another state back.
+    Digits are never parsed as a time: a mistyped instant must not restore another state.
     """
     named = to.instant if isinstance(to, Savepoint) else to
     if not (isinstance(named, date | SnapshotToken) or token_of(named) is not None or _is_time_of_day(named)):
@@ -142,7 +142,7 @@ def plan_restore(context: TableContext, timeline: Timeline, target: Target) -> R
     refuse(context, timeline)
     _refuse_saved(context, timeline, later)
     _refuse_archived(context, timeline, point)
-    snapshot(context, point)  # looks whether its files are there
+    snapshot(context, point)  # checks that the files of the state exist
     return RestorePlan(
         point,
         tuple(_undone(context, instant) for instant in later),
@@ -154,13 +154,13 @@ def plan_restore(context: TableContext, timeline: Timeline, target: Target) -> R
 
 
 def _said(commit: Instant, *, utc: bool) -> str:
-    """When a commit completed, for people."""
+    """Return the time when a commit completed, as a text for users."""
     when = moment(commit.completion_time or "", utc=utc)
     return f"{when:%Y-%m-%d %H:%M:%S} UTC" if when is not None else commit.completion_time or ""
 
 
 def not_alone(context: TableContext, time: str, later: list[str]) -> InvalidOptionError:
-    """Return the error for a commit that is to be undone alone, and has later ones; these are given by their requested times, oldest first."""
+    """Return the error for a commit that is to be undone alone, but has later commits. Their requested times are given, oldest first."""
     return InvalidOptionError(
         f"{len(later)} commits completed after {time}, {later[0]} the first of them, so it cannot be rolled back alone",
         table=context.table,
@@ -170,7 +170,7 @@ def not_alone(context: TableContext, time: str, later: list[str]) -> InvalidOpti
 
 
 def refuse(context: TableContext, timeline: Timeline) -> None:
-    """Raise `CommitAbortedError` if somebody is at work on the table, and `CommitConflictError` if another restore is pending."""
+    """Raise `CommitAbortedError` if another process is writing to the table, and `CommitConflictError` if another restore is pending."""
     refuse_pending_restore(context, timeline)
     for instant in timeline.pending:
         doing = at_work(context, instant)
@@ -184,7 +184,7 @@ def refuse(context: TableContext, timeline: Timeline) -> None:
 
 
 def at_work(context: TableContext, instant: Instant) -> str:
-    """Return what a pending instant does that a restore or a drop must not disturb; empty if nothing."""
+    """Return a text about a pending instant that a restore or a drop must not disturb; empty if it may."""
     what = f"the {instant.action} {instant.requested_time}"
     if instant.action in DATA_ACTIONS:
         return (
@@ -213,7 +213,7 @@ def _refuse_saved(context: TableContext, timeline: Timeline, later: tuple[Instan
 
 
 def _refuse_archived(context: TableContext, timeline: Timeline, point: Instant) -> None:
-    """Commits that ran at the same time as the point can be archived although they completed after it."""
+    """Raise an error if a commit after the point is archived. This is possible if it ran at the same time as the point."""
     if not timeline.has_history:
         return
     archived = next(iter(context.folder.history.completed_between(point.completion_time or "", _LAST)), None)
@@ -236,13 +236,13 @@ def _undone(context: TableContext, instant: Instant) -> UndoneCommit:
 
 
 def is_of(path: str, requested_time: str) -> bool:
-    """Say whether a data file was written by the instant, by its name. A damaged commit must not name others' files for deletion."""
+    """Say whether the instant wrote a data file, by the file's name. A damaged commit must not cause the deletion of other commits' files."""
     name = parse_data_file(split(path)[1])
     return name is not None and name.requested_time == requested_time
 
 
 def outdating(transaction: Transaction) -> Outdating:
-    """Return what makes a plan outdated: that something completed or was planned, or what `refuse` raises."""
+    """Return what makes a plan outdated: an instant that completed or was planned since, or an error of `refuse`."""
     return Outdating(by_instant=_by_instant, also=partial(refuse, transaction.context))
 
 

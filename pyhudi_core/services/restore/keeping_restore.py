@@ -1,11 +1,11 @@
 """A restore that can be undone (``restore(to, keep=True)``): the rows of an earlier state become a new commit, and no commit is undone.
 
-Hudi's restore takes the later commits off the timeline and deletes their files; its format has no place for commits that leave the timeline and come
-back. So the later state stays where it is, under a savepoint, and the earlier one is written again: INSERT OVERWRITE of the whole table, an
-ordinary replacecommit, which every reader of Hudi knows. A restore to the savepoint undoes that commit, and brings the later state back.
+Hudi's restore removes the later commits from the timeline and deletes their files; its format cannot describe commits that leave the timeline and
+return. So the later state stays under a savepoint, and the earlier state is written again by an INSERT OVERWRITE of the complete table. This is an
+ordinary replacecommit, which every Hudi reader knows. A restore to the savepoint undoes that commit, and so restores the later state.
 
-The savepoint comes first, and the commit requires that its commit is still the newest one. So a process that dies leaves the table as it was, with a
-savepoint that the next call finds.
+The savepoint is made first, and the new commit requires that the savepoint's commit is still the newest one. So if the process dies in between, the
+table is unchanged except for a savepoint, which the next call finds.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from pyhudi_core.write.result import Commit
 from pyhudi_core.write.states import WriteSpec, load
 
 NOTE = "pyhudi.restore.to"
-"""Where the commit says whose state it has written again."""
+"""The key under which the commit names the commit whose state it has written again."""
 
 
 @dataclass(frozen=True, slots=True)
 @printable
 class KeepingRestorePlan:
-    """What a restore with ``keep=True`` would do; false, with the reason, if nothing.
+    """What a restore with ``keep=True`` would do; false, with the reason, if it would do nothing.
 
     Attributes:
         to: the commit whose state is written again.
         kept: the newest commit, whose state stays under a savepoint.
-        files, bytes: the base files and logs of the state that is read.
+        files, bytes: number and size of the base files and logs to read.
         why_not: why nothing would be done.
     """
 
@@ -58,7 +58,7 @@ class KeepingRestorePlan:
 
     @property
     def figures(self) -> Figures:
-        """Files and bytes that are read and written again; no file is deleted."""
+        """Numbers of files and bytes that are read and written again; no file is deleted."""
         return {"files": self.files, "bytes": self.bytes, "deleted": 0}
 
     def __bool__(self) -> bool:
@@ -102,7 +102,7 @@ def plan_keeping(context: TableContext, target: Target) -> KeepingRestorePlan:
 def restore_keeping(
     context: TableContext, target: Target, spark: Any, gate: Gate | None
 ) -> tuple[Commit, Savepoint] | str:
-    """Write the state of a commit again, and keep the newest one under a savepoint. A text says why nothing was done.
+    """Write the state of a commit again, and keep the newest one under a savepoint. A returned text is the reason why nothing was done.
 
     Raises as `plan_keeping`, `UnsupportedTableError` if the savepoint of the newest commit is a tag, `CommitRequirementError` if another commit came
     first, and as a write.

@@ -1,11 +1,11 @@
 """Execute a restore (specification, "Restore").
 
-When the process has registered as the plan's executor (``transaction/plan_executors.py``), the inflight file is there. From then on readers of this
-project leave out what the plan names, so they see the state of the point, whatever is deleted already. The metadata table is off the table's list.
+When the process has registered as the plan's executor (``transaction/plan_executors.py``), the inflight file exists. From then on readers of this
+project omit the instants that the plan names, so they see the state of the point, even during the deletion of files. The metadata table is unlisted.
 
-The instants are undone one after the other, the newest first: its completed file goes, so that Hudi's readers miss it, too, then its data files, then
-its other files. So a program that does not know pending restores always sees the state of some commit. Every step can be done again, and by a process
-that was taken for dead: what it deletes is never made again, because no requested time is used twice.
+The instants are undone one after the other, the newest first. For each instant, first its completed file is deleted, so that Hudi's readers no longer
+see it, then its data files, then its other files. So a program that does not know pending restores always sees the state of some commit. Every step
+can be repeated, even by a process that was considered dead: a deleted file is never created again, because no requested time is used twice.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """A completed execution, and what it deleted."""
+    """A completed execution, and the files that it deleted."""
 
     finished: Finished
     work: RestoreWork
@@ -103,14 +103,14 @@ def undo(context: TableContext, undone: Undone) -> None:
 
 
 def _forget(context: TableContext, requested_time: str) -> None:
-    """Remove what only the process of an instant had a use for."""
+    """Remove the files that only the process of an instant needed."""
     markers.remove(context.storage, requested_time)
     plan_executors.forget(context, requested_time)
     context.root.delete(layout.heartbeat(requested_time))
 
 
 def _metadata(context: TableContext, requested_time: str, work: RestoreWork, took_ms: int) -> dict[str, Any]:
-    """Return what a completed restore says: for each instant what its rollback would say."""
+    """Return the content of a completed restore: for each instant, that of its rollback."""
     return {
         "startRestoreTime": requested_time,
         "timeTakenInMillis": took_ms,

@@ -1,6 +1,6 @@
-"""The plan of a restore: which instants are undone. A value, and the Avro record that Hudi keeps on the timeline (`HoodieRestorePlan`).
+"""The plan of a restore: which instants are undone. A value, and Hudi's Avro record for the timeline (`HoodieRestorePlan`).
 
-Specification, "Restore". The record names the commits, and the planned services that are pending, in the order in which they are undone.
+Specification, "Restore". The record names the commits and the pending plans, in the order in which they are undone.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from pyhudi_core.services.service import Figures
 from pyhudi_core.timeline.restored import PLAN
 
 VERSION = 2
-"""Of the record: 2 says that it names the point, which is not undone itself."""
+"""The version of the record. Version 2 names the point, which is not undone itself."""
 
 
 @dataclass(frozen=True, slots=True)
 @printable
 class UndoneCommit:
-    """A commit that a restore undoes: its files (paths relative to the table), their bytes, its operation, who made it, and what rows it changed."""
+    """A commit that a restore undoes: its files (paths relative to the table), their size, its operation, its writer, and the changed rows."""
 
     instant: Instant
     files: tuple[str, ...] = ()
@@ -39,10 +39,10 @@ class RestorePlan:
     """What a restore would undo; false, with the reason, if it would undo nothing or is refused.
 
     Attributes:
-        to: the commit whose state comes back.
+        to: the commit whose state is restored.
         commits: the commits that completed after it, newest first.
-        plans: pending compactions and clusterings, newest first. They were planned from files that go.
-        cleans: planned cleans that no process has begun, which go for the same reason.
+        plans: pending compactions and clusterings, newest first. They name files that are deleted.
+        cleans: planned cleans that no process has begun, which are removed for the same reason.
         metadata_partitions: the partitions of the metadata table, which is removed, and built again at the end.
         why_not: why nothing would be done.
         trigger, due: a restore has no trigger, so it is never due.
@@ -61,7 +61,7 @@ class RestorePlan:
 
     @property
     def figures(self) -> Figures:
-        """Commits, plans, files and bytes that are deleted, seconds (without those of the metadata table, which is built again)."""
+        """Numbers of commits, plans, files and bytes to delete, and seconds (without those for building the metadata table again)."""
         files, plans = sum(len(commit.files) for commit in self.commits), len(self.plans) + len(self.cleans)
         figures = {
             "commits": len(self.commits),
@@ -99,7 +99,7 @@ class RestorePlan:
 @dataclass(frozen=True, slots=True)
 @printable
 class PlannedRestore:
-    """A plan of ours or of Hudi's as it is on the timeline: the requested time of the point, and requested time and action of what is undone."""
+    """A plan on the timeline, by this package or by Hudi: the requested time of the point, and requested time and action of each undone instant."""
 
     to: str
     undone: tuple[tuple[str, str], ...]

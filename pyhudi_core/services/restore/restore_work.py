@@ -1,9 +1,9 @@
-"""What a restore deletes, written down before it begins: instants and their files, and the partitions of the metadata table.
+"""The list of what a restore deletes, made before it begins: instants and their files, and the partitions of the metadata table.
 
-The plan on the timeline names instants. Their files are named by their completed files, which go first. So the first executor makes this list, and it
-is published with the inflight file, in one decision (`transaction.execution.Groundwork`). Every later executor works by the same list.
+The plan on the timeline names instants. Their completed files name the data files, but are deleted first. So the first executor makes this list; one
+decision publishes it together with the inflight file (`transaction.execution.Groundwork`). Every later executor uses the same list.
 
-It is kept in ``.hoodie/.aux/.pyhudi/restores/<requested time>`` until the metadata table is built again.
+The list stays in ``.hoodie/.aux/.pyhudi/restores/<requested time>`` until the metadata table is built again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Undone:
 
 @dataclass(frozen=True, slots=True)
 class RestoreWork:
-    """The list. ``cleans`` are the requested times of planned cleans that go, too."""
+    """The list. ``cleans`` are the requested times of planned cleans that are removed, too."""
 
     undone: tuple[Undone, ...]
     cleans: tuple[str, ...] = ()
@@ -74,7 +74,10 @@ def read(context: TableContext, requested_time: str) -> RestoreWork | None:
 
 
 def work_of(context: TableContext, planned: PlannedRestore) -> RestoreWork:
-    """The list as the table is now. Of an instant whose completed file is gone, the files are found by the requested time in their names."""
+    """Return the list for the current table.
+
+    If the completed file of an instant is gone, its files are found by the requested time in their names.
+    """
     files = context.folder.files()[0]
     undone = tuple(
         Undone(time, action, tuple(sorted(_files_of(context, time, [i for i in files if i.requested_time == time]))))
@@ -86,7 +89,7 @@ def work_of(context: TableContext, planned: PlannedRestore) -> RestoreWork:
 
 
 def _files_of(context: TableContext, time: str, states: list[Instant]) -> Iterable[str]:
-    """Return the data files of one instant with these files on the timeline."""
+    """Return the data files of one instant, whose timeline files have these states."""
     completed = next((i for i in states if i.is_completed and i.action is not Action.SAVEPOINT), None)
     announced = {path for path in markers.announced(context.storage, time) if is_of(path, time)}
     if completed is not None:

@@ -1,13 +1,13 @@
 """Restores: the table goes back to the state of an earlier commit, and the commits after it are undone (specification, "Restore").
 
-``plan`` says what would be undone, or why it is refused; ``schedule`` puts the plan on the timeline, and ``execute`` carries it out. Plan and
-completed restore are Hudi's records. While a restore is pending nothing is written, and no plan is executed. One process executes it at a time; if it
-dies, `take_over` of any other one finishes it.
+``plan`` returns what would be undone, or why the restore is refused; ``schedule`` puts the plan on the timeline, and ``execute`` executes it. Plan
+and completed restore are Hudi's records. While a restore is pending, no write begins, and no plan is executed. One process executes the restore at a
+time; if the process dies, `take_over` of any other process finishes the restore.
 
 Undoing the newest commit is a restore to the commit before it (``before=``).
 
-A restore that was begun is in effect, so every restore finishes it first. One that is only planned can be cancelled, so only who asks for it executes
-it: by `execute`, by `run` without arguments, or by a restore to the same state. Every other restore is refused beside it.
+A begun restore is in effect, so every later restore finishes it first. A planned restore can be cancelled, so it is executed only on request: by
+`execute`, by `run` without arguments, or by a restore to the same state. Every other restore is refused while it is planned.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ _NO_TARGET = "no commit to go back to was given, and no restore is pending"
 
 @dataclass(frozen=True, slots=True)
 class RestoreResult(PlannedResult):
-    """What was undone: ``instants`` are the completed restores.
+    """The result of a restore. ``instants`` are the completed restores.
 
     Attributes:
-        to: the requested time of the commit whose state is back.
-        commits: how many commits and planned services were undone.
-        files: how many data files were deleted; those that an earlier executor had deleted count.
-        kept: with ``keep=True`` the requested time of the commit whose state stays under a savepoint.
+        to: the requested time of the commit whose state is restored.
+        commits: number of undone commits and plans.
+        files: number of deleted data files, including those that an earlier executor had deleted.
+        kept: with ``keep=True``, the requested time of the commit whose state stays under a savepoint.
     """
 
     service: ClassVar[str] = "restore"
@@ -106,7 +106,10 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
         before: CommitPoint | None = None,
         triggered: bool = False,
     ) -> RestorePlan:
-        """Return what `run` to a commit, savepoint or time, or to the state before a commit, would undo; or why it is refused. Changes nothing."""
+        """Return what `run` with this target would undo, or why it would be refused. Changes nothing.
+
+        The target is a commit, savepoint or time, or the state before a commit.
+        """
         service = self._with(to, before)
         try:
             timeline = self.context.folder.load()
@@ -121,10 +124,11 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
     def __call__(
         self, to: TimePoint | Savepoint | None = None, *, before: CommitPoint | None = None, keep: bool = False
     ) -> RestoreResult:
-        """Go back to the state of a commit or savepoint, of a time (with its zone), or before a commit. Later commits are undone, their files go.
+        """Restore the state of a commit or savepoint, of a time (with its zone), or before a commit. Later commits are undone, and their files are
+        deleted.
 
-        With ``keep`` nothing goes: the rows of that state are written again as a new commit, and the state until now stays under a savepoint. A
-        restore to that savepoint brings it back. ``plan`` and ``plan_keeping`` show before what would be done. As `run`; raises as `schedule`.
+        With ``keep`` no file is deleted: the rows of that state are written again as a new commit, and the current state stays under a savepoint. A
+        restore to that savepoint brings it back. ``plan`` and ``plan_keeping`` show before what would be done. Raises as `schedule`.
         """
         return self.run_keeping(to, before=before) if keep else self.run(to, before=before)
 
@@ -143,7 +147,7 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
         spark: Any = None,
         gate: Gate | None = None,
     ) -> RestoreResult:
-        """Write the rows of an earlier state again as a new commit, and keep the state until now under a savepoint. No commit is undone.
+        """Write the rows of an earlier state again as a new commit, and keep the current state under a savepoint. No commit is undone.
 
         Raises `InvalidOptionError` if the point is no completed commit, `SnapshotExpiredError` if files of its state are gone,
         `UnsupportedTableError` if columns of that state are gone, and `CommitRequirementError` if another commit came first.
@@ -158,7 +162,7 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
         return RestoreResult((made,), "", commit.extra_metadata[NOTE], kept=saved.instant)
 
     def undone(self) -> Mapping[str, frozenset[str]]:
-        """Return the requested times that each restore undoes, by the requested time of the restore; only restores that have begun."""
+        """Return the requested times that each restore undoes, by the requested time of the restore. Only begun restores are included."""
         return self.context.folder.undone_by_restores()
 
     def schedule(
@@ -168,16 +172,16 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
         before: CommitPoint | None = None,
         triggered: bool = False,
     ) -> Instant | None:
-        """Put the plan of a restore on the timeline: nothing is written from then on until it is executed. None if there is nothing to undo.
+        """Put the plan of a restore on the timeline. No write begins until the plan is executed. Returns None if there is nothing to undo.
 
         Raises `InvalidOptionError` if the point is no completed commit of the timeline, `SnapshotExpiredError` if files of its state are gone,
-        `CommitAbortedError` if somebody is at work on the table, or a commit that would be undone has a savepoint or is archived, and
-        `CommitConflictError` if another restore is pending. Then nothing was changed.
+        `CommitAbortedError` if another process is writing to the table, or if a commit to undo has a savepoint or is archived, and
+        `CommitConflictError` if another restore is pending. After such an error nothing has changed.
         """
         service = self._with(to, before)
         if not service._planned(self.context.folder.load(), triggered=triggered):
             return None
-        repair_by_policy(self.context)  # of dead writers; from here on none is pending
+        repair_by_policy(self.context)  # rolls back those of dead writers; from here on no write is pending
         return super(Restores, service).schedule(triggered=triggered)
 
     def run(  # type: ignore[override]
@@ -189,28 +193,28 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
         gate: Gate | None = None,
         progress: ServiceProgress | None = None,
     ) -> RestoreResult:
-        """Go back to this commit (or savepoint), or to the state before another commit. A restore that a dead process began is finished first.
+        """Restore the state of this commit (or savepoint), or the state before another commit. A restore of a dead process is finished first.
 
-        One that is only planned is executed if it goes to the same state; beside another one this is refused, and nothing is changed. Without
-        arguments execute the restore that is pending, also one that is only planned. ``gate`` is asked before anything is undone; ``progress`` as
-        in `Execution`. Raises as `schedule`.
+        A planned restore to the same state is executed; if a restore to another state is planned, this call is refused and changes nothing. Without
+        arguments, the pending restore is executed, even if it is only planned. ``gate`` is asked before anything is undone; ``progress`` as in
+        `Execution`. Raises as `schedule`.
         """
         service = self._with(to, before)
         return super(Restores, service).run(spark, gate, progress=progress)
 
     def unattended(self) -> list[Instant]:
-        """Only restores that were begun. A planned one waits for who planned it, and can be cancelled until then."""
+        """Return only begun restores. A planned restore waits for its owner, who may still cancel it."""
         return [restore for restore in self.waiting() if restore.state is State.INFLIGHT]
 
     def cancel(self, instant: Instant | str) -> bool:
-        """Take a planned restore off the timeline that no process has begun. False if there is none."""
+        """Remove a planned restore that no process has begun from the timeline. Returns False if there is none."""
         time = self._time_of(instant)
         removed: list[Instant] = []
 
         def remove(timeline: Timeline) -> None:
             found = timeline.find(str(time), Action.RESTORE)
             if found is not None and found.state is State.REQUESTED:
-                # The reservation first: with it, the next process would publish the decided plan again.
+                # The reservation is removed first: with it, the next process would publish the decided plan again.
                 self.context.root.delete(layout.heartbeat(str(time)))
                 plan_executors.forget(self.context, str(time))
                 removed.extend(remove_instant(self.context.folder, str(time), {Action.RESTORE}))
@@ -219,9 +223,9 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
         return bool(removed)
 
     def take_over(self) -> RestoreResult:
-        """Finish restores that dead processes began, and build the metadata tables again that they had removed.
+        """Finish the restores of dead processes, and build the metadata tables again that these restores removed.
 
-        Also remove the completed files of undone commits that a paused process has created again.
+        Also remove completed files of undone commits if a paused process has created them again.
         """
         done = PlannedService.take_over(self)
         why_not = []
@@ -271,14 +275,14 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
         if not self.target:
             return PlannedService._run(self, how, retries)
         if not self._pending() and self._planned(self.context.folder.load(), triggered=False):
-            repair_by_policy(self.context)  # it also publishes the plan that a dead process had decided
+            repair_by_policy(self.context)  # this also publishes a plan that a dead process had decided
         done, reached = self._before_own_plan(how, retries)
         return done if reached else done.and_then(TableService._run(self, how, retries))
 
     def _before_own_plan(self, how: Execution, retries: Retries) -> tuple[RestoreResult, bool]:
-        """Finish the restore that was begun, or execute the planned one that is the one asked for; and whether nothing else is left to do.
+        """Finish a begun restore, or execute the planned restore if it is the requested one. Also return whether nothing else is left to do.
 
-        Raises `CommitConflictError` if another restore is planned, and `InvalidOptionError` if the target is no commit: nothing was changed then.
+        Raises `CommitConflictError` if another restore is planned, and `InvalidOptionError` if the target is not a commit. Then nothing has changed.
         """
         timeline = self.context.folder.load()
         pending = pending_restores(timeline)
@@ -298,16 +302,16 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
         return done, undone or (asked_for is not None and bool(done))
 
     def has_begun(self) -> bool:
-        """Say whether a pending restore undoes the commit whose earlier state is wanted already."""
+        """Say whether a pending restore already undoes the commit that is to be undone."""
         if self.target.before is None:
             return False
         begun = self.context.folder.undone_by_restores()
         return any(self.target.before_time in begun.get(restore.requested_time, ()) for restore in self._pending())
 
     def _asked_for(self, timeline: Timeline) -> Instant | None:
-        """Return the planned restore that nobody has begun, if it goes to the target and undoes what a restore to it would undo.
+        """Return the planned restore that no process has begun, if it has this target and undoes what a restore to the target would undo now.
 
-        Raises `InvalidOptionError` if the target is no commit of the timeline.
+        Raises `InvalidOptionError` if the target is not a commit of the timeline.
         """
         point = self.target.point(self.context, timeline)
         planned = timeline.filter(Action.RESTORE, State.REQUESTED)
@@ -329,13 +333,16 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
             raise self._half_done(error) from error
 
     def _half_done(self, error: HudiError) -> HudiError:
-        """Return the error for a failure: if a restore has begun, readers see its state already, although this process did not end it."""
+        """Return the error for a failure.
+
+        If a restore has begun, the error says that readers already see the restored state, although this process did not finish.
+        """
         try:
             found = [
                 i for i in self.context.folder.load() if i.action is Action.RESTORE and i.state is not State.REQUESTED
             ]
         except HudiError:
-            found = []  # the storage does not answer, so this is not known
+            found = []  # the storage does not answer, so this is unknown
         else:
             if not any(i.is_pending for i in found):
                 return error
@@ -359,9 +366,10 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
 
 
 def _rebuild(context: TableContext, requested_time: str, engine: Engine) -> str:
-    """Build the metadata table again that a completed restore has removed, and forget the restore's list. Returns why not all of it was built.
+    """Build the metadata table again after a completed restore, and remove the restore's list. Returns why a part was not built.
 
-    Readers list folders until then, so the restore stands whatever happens here. If it fails, the list stays, and `Restores.take_over` builds it.
+    Readers list folders until then, so a failure here does not affect the restore. After a failure the list stays, and `Restores.take_over` builds
+    the metadata table.
     """
     why_not = ""
     try:

@@ -1,7 +1,7 @@
-"""The rollback of one instant that the caller names: of a pending write, or of the newest commit (specification, "Rollback").
+"""The rollback of one instant that the caller names: a pending write, or the newest commit (specification, "Rollback").
 
-A pending write is rolled back as a dead writer's (``transaction/rollback.py``). A completed commit has been read, so undoing it is a restore to the
-commit before it (``services/restore/restores.py``). Only the newest commit can be undone alone: later ones may have been written from its rows.
+A pending write is rolled back as that of a dead writer (``transaction/rollback.py``). A completed commit may have been read, so undoing it is a
+restore to the commit before it (``services/restore/restores.py``). Only the newest commit can be undone alone: later commits may depend on its rows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class RollbackPlan:
     Attributes:
         of: the requested time of the instant.
         pending: the pending write; None if the instant is not pending.
-        files: data files that the pending write has announced so far.
+        files: number of data files that the pending write has announced so far.
         alive: whether its writer seems to be alive.
         restore: for a completed commit, the restore that undoes it.
         why_not: why nothing would be done.
@@ -47,7 +47,7 @@ class RollbackPlan:
 
     @property
     def figures(self) -> Figures:
-        """Files and seconds; of a completed commit also commits, plans and bytes."""
+        """Numbers of files and seconds; for a completed commit also of commits, plans and bytes."""
         if self.restore is not None:
             return self.restore.figures
         return with_seconds({"files": len(self.files)}, files=len(self.files), instants=self.pending is not None)
@@ -66,7 +66,7 @@ class RollbackPlan:
 
 @printable
 class Rollbacks(OfTable):
-    """Rollbacks of one table on request. Those of dead writers need none: `FailedWrites` does them."""
+    """Rollbacks of one table on request. Dead writers need no request: `FailedWrites` rolls them back."""
 
     def __init__(self, context: TableContext) -> None:
         self.context = context
@@ -95,16 +95,17 @@ class Rollbacks(OfTable):
         return RollbackPlan(time, restore=plan, why_not=plan.why_not)
 
     def __call__(self, instant: CommitPoint, *, completed: bool = False) -> Rollback:
-        """Roll a pending write of any writer back; with ``completed`` also the newest commit. False, with a reason, if there was nothing to do.
+        """Roll back a pending write of any writer; with ``completed`` also the newest commit. The result is false, with a reason, if there was
+        nothing to do.
 
-        Call it only if the writer of the instant has ended. Raises `InvalidOptionError` for a wrong time, and for a commit with later
-        ones; and as `Restores.schedule` for a completed commit, so beside a planned restore that undoes anything else.
+        Call it only if the writer of the instant has ended. Raises `InvalidOptionError` for a wrong time, and for a commit with later ones; and as
+        `Restores.schedule` for a completed commit, for example if a restore with another target is planned.
         """
         with at_table(self.context.table):
             time = time_of(instant)
             timeline = self.context.folder.load()
             if completed and Restores(self.context, Target(before=time)).has_begun():
-                begun = Restores(self.context).take_over()  # from a process that died
+                begun = Restores(self.context).take_over()  # left by a process that died
                 if begun:
                     return Rollback(time, begun.instants[-1], begun.why_not)
             found = timeline.find(time) if completed else None
@@ -113,7 +114,7 @@ class Rollbacks(OfTable):
             later = _later(timeline, found)
             if later:
                 raise not_alone(self.context, time, later)
-            # A writer may commit after this look. The plan is made again then, and refused: its commit was not named, and stays.
+            # A writer may commit after this check. Then the plan is made again, and refused: the caller did not name that commit, and it stays.
             done = Restores(self.context, Target(before=found, alone=True)).run()
             return Rollback(time, done.instants[-1] if done else None, done.why_not)
 

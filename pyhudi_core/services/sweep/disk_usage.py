@@ -1,9 +1,9 @@
-"""What a table takes on its storage: every file of its folder, each counted once.
+"""Measure the storage of a table: every file of its folder, each counted once.
 
-A file belongs to the newest state if the newest slice of a file group has it. It belongs to nobody if a sweep would delete it when it is old enough
+A file belongs to the newest state if the newest slice of a file group has it. A file has no owner if a sweep would delete it when it is old enough
 (``services/sweep/files_to_sweep.py``). The other data files are older versions: ``as_of`` and ``incremental`` read them until a clean deletes them.
 
-The files are listed before the timeline is read, so no file of a running write is taken for nobody's.
+The files are listed before the timeline is read, so no file of a running write counts as one without an owner.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from pyhudi_core.storage.base import ObjectInfo
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Files and their bytes."""
+    """The number of files, and their size in bytes."""
 
     files: int = 0
     bytes: int = 0
 
     @classmethod
     def of(cls, infos: Iterable[ObjectInfo]) -> Stored:
-        """Return the number of files, and their bytes together."""
+        """Return the number and the total size of files."""
         sizes = [info.size for info in infos]
         return cls(len(sizes), sum(sizes))
 
@@ -43,7 +43,7 @@ class Stored:
 @dataclass(frozen=True, slots=True)
 @printable
 class DiskUsage:
-    """What a table takes on its storage; no file is counted twice.
+    """The storage that a table uses; no file is counted twice.
 
     Attributes:
         newest_state: base files and logs that reads of the newest state need.
@@ -76,7 +76,7 @@ class DiskUsage:
 
     @property
     def figures(self) -> Figures:
-        """The bytes of each part and of all, and the number of files."""
+        """The size of each part and of all parts in bytes, and the number of files."""
         parts = {f"{name}_bytes": part.bytes for name, part in self.parts.items()}
         return {**parts, "bytes": self.total.bytes, "files": self.total.files}
 
@@ -102,7 +102,7 @@ def disk_usage(context: TableContext) -> DiskUsage:
 
 
 def _part_of(path: str, newest: set[str], pending: set[str]) -> str:
-    """To which part a file belongs that something names."""
+    """Return the part to which a named file belongs."""
     if path.startswith(f"{METADATA_TABLE}/"):
         return "metadata_table"
     if path.startswith(".hoodie/"):

@@ -1,10 +1,12 @@
-"""What a sweep deletes: files that no commit, no pending plan and no running writer names (specification, "Cleaning", as far as it speaks of them).
+"""Find the files that a sweep deletes: files that no commit, no pending plan and no running writer names (specification, "Cleaning").
 
-The order of the looks is the protection: first the files, then the heartbeats, then the timeline, then the archived timeline. A writer has its
-heartbeat and its instant before its first file, and keeps the instant until the commit names the file. So what is found here belonged to nobody
-when the timeline was read. It stays so: requested times only rise, so nobody can begin an instant with the requested time in the file's name.
+The order of reads makes this safe: first the files, then the heartbeats, then the timeline, then the archived timeline. A writer has its heartbeat
+and its instant before its first file, and keeps the instant until the commit names the file. So a file that is found here had no owner when the
+timeline was read. It gets no owner later: requested times only increase, so no process can begin an instant with the requested time in the file's
+name.
 
-What has a heartbeat, alive or dead, or is pending, is left alone. Writers of other programs may keep no heartbeat, but their instants are pending.
+Files of an instant that has a heartbeat, alive or dead, or that is pending, stay. Writers of other programs may have no heartbeat, but their instants
+are pending.
 """
 
 from __future__ import annotations
@@ -46,12 +48,12 @@ _KEPT = {
 @dataclass(frozen=True, slots=True)
 @printable
 class SweptPlace:
-    """What goes of one place: of the table, or of its metadata table. Paths are relative to it.
+    """The files to delete in one table: the data table, or its metadata table. Paths are relative to that table.
 
     Attributes:
-        prefix: the place's folder; empty for the table itself.
+        prefix: the folder of the metadata table; empty for the data table.
         data_files: base files, log files and change logs.
-        markers: of instants that are not pending.
+        markers: markers of instants that are not pending.
     """
 
     prefix: str
@@ -62,16 +64,16 @@ class SweptPlace:
 @dataclass(frozen=True, slots=True)
 @printable
 class SweepPlan:
-    """What would be deleted; false, with the reason, if it is nothing.
+    """The files that would be deleted; false, with the reason, if there are none.
 
     Attributes:
-        places: the table, and its metadata table.
+        places: the data table, and its metadata table.
         staged: staged bytes of commits, and registrations of executors, of instants that are not pending; decisions of ended transactions.
         rows: folders of rows that killed writes left.
         temporaries: hidden files that killed processes did not finish.
-        unpublished: inflight or requested files of commits of the metadata table whose commit of the table ended without them; all of such a commit
-            goes.
-        why_not: why there is nothing, or what stays.
+        unpublished: inflight or requested files of commits of the metadata table whose commit of the data table ended without them; all files of such
+            a commit are deleted.
+        why_not: why there is nothing to delete, or what stays.
     """
 
     places: tuple[SweptPlace, ...] = ()
@@ -98,7 +100,7 @@ class SweepPlan:
 
     @property
     def figures(self) -> Figures:
-        """Files of each kind, files and bytes of all, seconds."""
+        """Numbers of files of each kind, number and size of all files, and seconds."""
         data, markers = [place.data_files for place in self.places], [place.markers for place in self.places]
         staged = [*self.staged, *chain.from_iterable(rows.files for rows in self.rows)]
         everything = [*chain(*data, *markers), *staged, *self.temporaries, *self.unpublished]
@@ -114,7 +116,7 @@ class SweepPlan:
         return with_seconds(figures, files=len(everything))
 
     def changed_before(self, latest_ms: int) -> SweepPlan:
-        """Return the same without files that were changed later, in milliseconds since 1970 by the clock of the storage."""
+        """Return the plan without files that were changed later than this time (milliseconds since 1970 by the storage's clock)."""
 
         def old(infos: Infos) -> Infos:
             return tuple(info for info in infos if info.modified_ms <= latest_ms)
@@ -135,10 +137,10 @@ class SweepPlan:
 
 
 def plan_sweep(context: TableContext, latest_ms: int, listed: ListedPlace | None = None) -> SweepPlan:
-    """Return what a sweep would delete that takes no file that was changed later, in milliseconds since 1970. Changes nothing.
+    """Return the plan of a sweep of files that were last changed before this time (milliseconds since 1970). Changes nothing.
 
-    ``listed``: the objects of the table, if the caller has just listed them. Raises `CorruptionError` if a commit or a savepoint cannot
-    be read: then it is not known what they name.
+    ``listed``: the objects of the table, if the caller has just listed them. Raises `CorruptionError` if a commit or a savepoint cannot be read: then
+    the files that they name are unknown.
     """
     found = [listed or ListedPlace.of(context), *(ListedPlace.of(context.at(place)) for place in context.companions)]
     unpublished = [
@@ -165,7 +167,7 @@ def plan_sweep(context: TableContext, latest_ms: int, listed: ListedPlace | None
 
 @dataclass(slots=True)
 class ListedPlace:
-    """The objects of one place, listed before anything else is read."""
+    """The objects of one table, listed before anything else is read."""
 
     context: TableContext
     files: list[ObjectInfo]
@@ -185,13 +187,13 @@ class ListedPlace:
 
 @dataclass(slots=True)
 class _State:
-    """What is known of the table, and what stays.
+    """The known state of the table, and what must stay.
 
     Attributes:
         latest_ms: files that were changed later stay.
-        needed: requested times of all that may still be committed.
-        living: the same with what is pending in the metadata table alone.
-        newest: the greatest time that is known.
+        needed: requested times of all instants that may still be committed.
+        living: those of ``needed``, and those of instants that are pending only in the metadata table.
+        newest: the greatest known time.
     """
 
     context: TableContext
@@ -202,7 +204,7 @@ class _State:
     kept: Counter[str] = field(default_factory=Counter)
 
     def place(self, listed: ListedPlace, timeline: Timeline) -> SweptPlace:
-        """Return what goes of one place."""
+        """Return the files to delete in one table."""
         there = listed.context
         owners = Owners(timeline, self.living, frozenset(), _archive_of(there, timeline))
         named = (kept_files(there.folder, timeline) | held_files(there)).union(
@@ -228,7 +230,7 @@ class _State:
         return self.is_old(info)
 
     def may_go(self, info: ObjectInfo, time: str) -> bool:
-        """Say whether a file of the instant with this requested time is not needed any more."""
+        """Say whether a file of the instant with this requested time is no longer needed."""
         if not is_time(time) or time > self.newest:
             return False
         if time in self.living:
@@ -237,9 +239,9 @@ class _State:
         return self.is_old(info)
 
     def is_left(self, rows: WaitingRows) -> bool:
-        """Say whether rows belong to nobody: their owner has died, or they have none, and no file of them is young.
+        """Say whether rows have no living owner, and none of their files is young.
 
-        Their write may have no instant.
+        The write of such rows may have no instant.
         """
         if rows.is_owned and not waiting_rows.has_died(self.context, rows):
             self.kept[_PENDING] += len(rows.files)
@@ -250,7 +252,7 @@ class _State:
         return False
 
     def unpublished(self, there: TableContext, instant: Instant, timeline: Timeline) -> Infos:
-        """Return the file of a pending commit of the metadata table, if it can never complete: the table's own instant has ended without it."""
+        """Return the file of a pending commit of the metadata table, if it can never complete: the data table's instant has ended without it."""
         time = instant.requested_time
         known = time in self.needed or timeline.find(time) is not None
         if instant.action not in markers.WRITES or known or time > timeline.high_water_mark:
@@ -275,14 +277,14 @@ class _State:
             self.kept[why] += 1
 
     def why_not(self) -> str:
-        """Return what stays and why."""
+        """Return what stays, and why."""
         if not self.kept:
             return "every other file is named by a commit" if self.newest else "the table has no commit yet"
         return "; ".join(f"{count:,} files stay, {why}" for why, count in sorted(self.kept.items()))
 
 
 def _archive_of(context: TableContext, timeline: Timeline) -> Callable[[str], bool | None]:
-    """Say whether a commit with a requested time was archived, each time asked once."""
+    """Return a function that says whether a commit with a requested time was archived. Each time is looked up once."""
     known: dict[str, bool] = {}
 
     def was_archived(time: str) -> bool | None:
@@ -294,13 +296,13 @@ def _archive_of(context: TableContext, timeline: Timeline) -> Callable[[str], bo
 
 
 def _unfinished(timeline: Timeline) -> set[str]:
-    """Requested times of pending instants, and of those that write no data."""
+    """Return the requested times of pending instants, and of instants that write no data."""
     commits = set(timeline.commits)
     return {instant.requested_time for instant in timeline if instant not in commits}
 
 
 def _decided(context: TableContext, timeline: Timeline) -> set[str]:
-    """Return the requested time that the commit record names, unless it is published: its bytes may be needed for that."""
+    """Return the requested time that the commit record names, unless its decision is published, which may need the bytes."""
     record = record_store(context.root).read()
     published = {instant.requested_time for instant in timeline.completed}
     return set() if record is None else {record.intent.requested_time} - published

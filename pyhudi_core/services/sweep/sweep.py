@@ -1,8 +1,8 @@
-"""The sweep: files go that belong to nobody, because their writers died, were rolled back, or were taken for dead and went on.
+"""The sweep deletes files without an owner: their writers died, were rolled back, or were considered dead and continued.
 
-``plan`` says which, ``run`` deletes them. Hudi has no instant for it, so ``schedule`` returns None. It takes no lock and changes no timeline: what it
-deletes no commit can name any more (``services/sweep/files_to_sweep.py``), and every deletion can be done twice. Any process may run it at any time,
-beside writers and other services.
+``plan`` returns the files, ``run`` deletes them. Hudi has no instant for a sweep, so ``schedule`` returns None. A sweep takes no lock and changes no
+timeline: no commit can name the deleted files any more (``services/sweep/files_to_sweep.py``), and every deletion can be repeated. Any process may
+sweep at any time, concurrently with writers and other services.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from pyhudi_core.write.retrying import Retries
 
 @dataclass(frozen=True, slots=True)
 class SweepResult(ServiceResult):
-    """What was deleted. ``instants`` is empty: a sweep is not on the timeline.
+    """The result of a sweep. ``instants`` is empty, because a sweep is not on the timeline.
 
     Attributes:
-        data_files: relative to the table; those of the metadata table begin with its folder.
-        markers, staged, temporaries: how many files of each kind.
-        unpublished: commits of the metadata table that could never complete.
-        bytes: of all files of the plan.
+        data_files: paths relative to the table; those of the metadata table begin with its folder.
+        markers, staged, temporaries: number of files of each kind.
+        unpublished: number of commits of the metadata table that could never complete.
+        bytes: size of all files of the plan.
     """
 
     service: ClassVar[str] = "sweep"
@@ -47,7 +47,7 @@ class SweepResult(ServiceResult):
 
     @property
     def figures(self) -> Figures:
-        """Files of each kind, and their bytes."""
+        """Numbers of files of each kind, and their size."""
         return {
             "data_files": len(self.data_files),
             "markers": self.markers,
@@ -59,7 +59,7 @@ class SweepResult(ServiceResult):
 
 
 class Sweep(TableService[SweepResult]):
-    """Deletes the files of one table that belong to nobody."""
+    """Deletes the files of one table that have no owner."""
 
     name = "sweep"
     summary = "delete files that no commit, no plan and no running writer names"
@@ -73,7 +73,7 @@ class Sweep(TableService[SweepResult]):
         return None
 
     def take_over(self) -> SweepResult:
-        """Nothing: a sweep that died has left nothing but files that the next one deletes."""
+        """Do nothing: the next sweep deletes what a dead one left."""
         return self._nothing("a sweep leaves nothing to finish")
 
     def _run(self, how: Execution, retries: Retries) -> SweepResult:
@@ -82,7 +82,7 @@ class Sweep(TableService[SweepResult]):
         planned = self.plan()
         if not planned:
             return self._nothing(planned.why_not)
-        # The storage dates its objects, and this machine's clock may be ahead. Its time takes writing an object.
+        # The storage dates its objects, and this machine's clock may be ahead. To learn the storage's time, an object must be written.
         planned = planned.changed_before(heartbeat.storage_time_ms(context) - context.options.upkeep.sweep_age_ms)
         left = (rows for rows in planned.rows if not rows.is_owned or has_died(context, rows, ask_storage=True))
         planned = replace(planned, rows=tuple(left))

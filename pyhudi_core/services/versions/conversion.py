@@ -1,9 +1,9 @@
-"""The files that a timeline of layout 1 would have in layout 2, and its archived instants as rows of a history. Nothing is written here.
+"""Convert a timeline of layout 1 to the files of layout 2, and its archived instants to rows of a history. This module writes nothing.
 
-Format reference: versions 1.2, 1.10 and 3.2. Instants of layout 1 have no completion times. Everything in version 6 is ordered by requested times,
-so each instant gets the least completion time after its requested time: all queries by time answer as before, and the result does not depend on the
-times of modification, which a copy of a table loses. For the same reason the bytes depend on nothing else: two processes that convert a timeline make
-the same files.
+Format reference: versions 1.2, 1.10 and 3.2. Instants of layout 1 have no completion times. Version 6 orders everything by requested times, so each
+instant gets the least completion time after its requested time. So all queries by time have the same results as before, and the result does not
+depend on modification times, which a copy of a table loses. The bytes depend only on the old timeline: two processes that convert it make the same
+files.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pyhudi_core.timeline.layout_one.layout import LayoutOne
 
 _SAME_EACH_TIME = bytes(SYNC_SIZE)
 _ROWS = 500
-"""Archived instants in one file of the history."""
+"""Number of archived instants in one file of the history."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,9 @@ class ConvertedFile:
 
 
 def converted_instants(folder: TimelineFolder, kept: Timeline) -> Iterator[ConvertedFile]:
-    """Yield the files of these instants, in the order of the listing; pending ones have no completed file.
+    """Yield the files of these instants, in the order of the listing; pending instants have no completed file.
 
-    Raises `CorruptTimelineError` for a file that cannot be read: an instant that is left out would take its rows with it.
+    Raises `CorruptTimelineError` for a file that cannot be read: without the instant, its rows would be missing.
     """
     layout = folder.layout
     assert isinstance(layout, LayoutOne)
@@ -64,7 +64,7 @@ def converted_instants(folder: TimelineFolder, kept: Timeline) -> Iterator[Conve
 
 
 def in_avro(layout: LayoutOne, file: Instant, body: bytes, path: str) -> bytes:
-    """Return the content of a file: JSON as Avro, and everything else as it is."""
+    """Return the content of a file: JSON as Avro, everything else unchanged."""
     if not body or body.startswith(MAGIC) or file.action not in DATA_ACTIONS or file.state is State.REQUESTED:
         return body
     content = layout.content(body, file, path)
@@ -78,7 +78,7 @@ def _has_clustering_plan(file: Instant, body: bytes, path: str) -> bool:
 
 
 def archived_rows(folder: TimelineFolder, kept: Timeline) -> list[HistoryRow]:
-    """Return the archived instants that are not among the kept ones, ordered by time; each once."""
+    """Return the archived instants that are not among ``kept``, ordered by time, each once."""
     history = folder.history
     assert isinstance(history, ArchivedLogs)
     active = {(instant.requested_time, str(instant.action)) for instant in kept.completed}
@@ -91,7 +91,10 @@ def archived_rows(folder: TimelineFolder, kept: Timeline) -> list[HistoryRow]:
 
 
 def history_files(rows: list[HistoryRow], history: str) -> Iterator[ConvertedFile]:
-    """Yield the files of a history with these rows, in the folder ``history``: data files, a manifest, and the pointer to it. Nothing for no rows."""
+    """Yield the files of a history with these rows, in the folder ``history``: data files, a manifest, and the pointer to it.
+
+    Without rows, yield nothing.
+    """
     listed: list[HistoryFile] = []
     for begin in range(0, len(rows), _ROWS):
         part = rows[begin : begin + _ROWS]

@@ -1,7 +1,7 @@
-"""The files that a timeline of layout 2 would have in layout 1, and its archived instants as a log file. Nothing is written here.
+"""Convert a timeline of layout 2 to the files of layout 1, and its archived instants to a log file. This module writes nothing.
 
 Format reference: versions 1.2, 1.10 and 3.3. Names lose their completion times, because version 6 orders everything by requested times. Commits
-become JSON; every other file stays as it is. The archived timeline is one log file with one record for each instant, ordered by time.
+become JSON; every other file is unchanged. The archived timeline is one log file with one record for each instant, ordered by time.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from pyhudi_core.timeline.layout_one.layout import LayoutOne
 
 _IN_JSON = DATA_ACTIONS | {Action.CLUSTERING}
 _RECORDS = 10
-"""Archived instants in one block; ``hoodie.commits.archival.batch`` of Hudi."""
+"""Number of archived instants in one block; ``hoodie.commits.archival.batch`` of Hudi."""
 _OPERATIONS = re.compile(r"(INSERT|UPSERT|BULK_INSERT|DELETE)(_PREPPED)?|BOOTSTRAP", re.ASCII)
 
 
 def instants_of_layout_one(folder: TimelineFolder, kept: Timeline) -> Iterator[ConvertedFile]:
     """Yield the files of these instants, in the order of the listing; paths are relative to ``.hoodie``.
 
-    Raises `CorruptTimelineError` for a file that cannot be read: an instant that is left out would take its rows with it.
+    Raises `CorruptTimelineError` for a file that cannot be read: without the instant, its rows would be missing.
     """
     layout, wanted = LayoutOne(), {instant.group for instant in kept}
     for name in sorted(folder.listed[0]):
@@ -46,7 +46,7 @@ def instants_of_layout_one(folder: TimelineFolder, kept: Timeline) -> Iterator[C
 
 
 def _in_json(layout: LayoutOne, file: Instant, body: bytes, path: str) -> bytes:
-    """Return the content of a file: a commit as JSON, and everything else as it is."""
+    """Return the content of a file: a commit as JSON, everything else unchanged."""
     if not body.startswith(MAGIC) or file.action not in _IN_JSON or file.state is State.REQUESTED:
         return body
     action = file.action.completes_as
@@ -57,7 +57,7 @@ def _in_json(layout: LayoutOne, file: Instant, body: bytes, path: str) -> bytes:
 
 
 def _without_nulls(content: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a commit as version 6 has them: without its version, and with a word that Hudi 0.15 knows."""
+    """Return the fields of a commit in the form of version 6: without its version, and with an operation that Hudi 0.15 knows."""
     stats = {
         partition: [{key: value for key, value in stat.items() if value is not None} for stat in entries or ()]
         for partition, entries in (content.get("partitionToWriteStats") or {}).items()
@@ -68,7 +68,7 @@ def _without_nulls(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _known_word(word: str | None) -> str:
-    """Return an operation, if Hudi 0.15 knows it: it cannot read a commit with another word."""
+    """Return an operation that Hudi 0.15 knows: Hudi 0.15 cannot read a commit with an unknown one."""
     known = word is not None and (word in OperationType.__members__ or _OPERATIONS.fullmatch(word))
     return word if word is not None and known else str(OperationType.UNKNOWN)
 
@@ -79,8 +79,8 @@ def _known_word(word: str | None) -> str:
 def archived_log(folder: TimelineFolder, kept: Timeline, archive: str) -> tuple[list[ConvertedFile], int]:
     """Return a file for the archived instants that are not kept, in the folder ``archive`` of ``.hoodie``, and their number.
 
-    What the folder has already from the time before an upgrade is not written again. Raises `CorruptTimelineError` if an archived file cannot be
-    read.
+    Instants that the folder already has from the time before an upgrade are not written again. Raises `CorruptTimelineError` if an archived file
+    cannot be read.
     """
     if not folder.history.exists():
         return [], 0

@@ -1,8 +1,8 @@
-"""Between versions 8 and 9: timeline and files are the same, so one decision changes properties and index definitions (versions 3.2 and 3.3).
+"""Change between versions 8 and 9: timeline and files are the same, so one decision changes properties and index definitions (versions 3.2 and 3.3).
 
-The decision replaces the index definitions (each says its version in version 9), the properties of the metadata table, and then those of the table.
-Indexes of the second version are dropped before a table is lowered, by a decision of their own. Writes that began in the other version are not
-published (`TableConfig.refuse_writing`).
+The decision replaces the index definitions (in version 9 each names its own version), the properties of the metadata table, and then those of the
+table. Before a table is lowered, a separate decision drops indexes of the second version. Writes that began in the other version are not published
+(`TableConfig.refuse_writing`).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _METADATA_BACKUP = f"{METADATA_TABLE}/{properties_file.BACKUP}"
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """From one version to the other: its properties, and why a table cannot go it."""
+    """A change from one version to the other: its properties, and why a table cannot make it."""
 
     to: int
     changes: Callable[[TableConfig], Mapping[str, str | None]]
@@ -63,7 +63,7 @@ _WAYS = {
 
 
 def plan(context: TableContext, to: int) -> VersionPlan:
-    """Return what the change from version 8 to 9, or back, would do. Changes nothing."""
+    """Return what the change between versions 8 and 9 would do. Changes nothing."""
     way = _WAYS[to]
     why = way.why_not(context.config) or _why_not_now(context, to)
     if why:
@@ -114,9 +114,9 @@ def _second_versions(context: TableContext) -> tuple[str, ...]:
 
 
 def change(context: TableContext, to: int, how: Execution, seen: Timeline) -> tuple[str, ...]:
-    """Change the version, and return the indexes that were dropped for that. ``context`` is the table as it is now.
+    """Change the version, and return the indexes that were dropped for it. ``context`` is the current table.
 
-    ``seen``: the timeline before it was judged whether the table can have the version; another commit since then is a conflict.
+    ``seen``: the timeline before the check whether the table can have the version; a later commit is a conflict.
     """
     dropped = _second_versions(context) if to < context.config.version else ()
     if dropped:
@@ -161,7 +161,7 @@ class _Change:
         return reserved_intent(self.transaction, timeline, [*self._replaced(), last])
 
     def _replaced(self) -> list[Publication]:
-        """Return the replacements of the index definitions and of the metadata table's properties, as far as these are there."""
+        """Return the replacements of the existing index definitions and of the metadata table's properties."""
         context, staging = self.transaction.context, Staging(self.transaction)
         found: list[Publication] = []
         path = context.config.index_defs_path
@@ -181,7 +181,7 @@ class _Change:
             wanted = properties_file.changed(raw, version_changes.of_metadata_table(raw, str(self.way.to)))
             staged = staging.kept(render(wanted, f"{properties_file.COMMENT} {self.transaction.token}"))
             backup = context.root.get(_METADATA_BACKUP) if context.root.head(_METADATA_BACKUP) is not None else None
-            # A disk may keep the beginning of the file alone if the process dies: then all read the backup.
+            # If the process dies, a disk may have only the beginning of the file: then all readers use the backup.
             found.append(Publication(_METADATA_BACKUP, staged, PublicationKind.REPLACE, digest(backup)))
             found.append(Publication(_METADATA_PROPERTIES, staged, PublicationKind.REPLACE, digest(body)))
         return found

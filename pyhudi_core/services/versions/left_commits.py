@@ -1,12 +1,12 @@
-"""Commits that only the timeline of version 6 has, in a table that was raised: they are put on the newer timeline, if nothing was built without them.
+"""Commits that only the old timeline of version 6 has, in a raised table: they are put on the newer timeline, if no later write was built without
+them.
 
-Hudi's upgrade leaves a file behind that it cannot read, and a writer of an old release that did not know of an upgrade writes to the old timeline.
-The rows of such a commit are in files that nobody reads.
+Hudi's upgrade omits a file that it cannot read, and a writer of an old release that did not notice the upgrade writes to the old timeline. Readers
+ignore the files of such a commit.
 
-A commit is taken over as it is, with a completion time of now, so that readers of changes get its rows. That is right only if its files are what
-comes next in each of their file groups, and if none of its new keys is in another file group by now. Everything else is told with its reason, and
-stays.
-The decision also takes the metadata table from the list, as it does not know the commit; it is made anew afterwards.
+A commit is taken over unchanged, with the current time as completion time, so that readers of changes get its rows. This is correct only if its files
+are the next ones in each of their file groups, and if none of its new keys is now in another file group. Every other commit stays, and is reported
+with the reason. The decision also unlists the metadata table, which does not know the commit; the metadata table is made again afterwards.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from pyhudi_core.write.first_metadata.metadata_staging import Staging
 _log = logging.getLogger(__name__)
 _UNLISTED = {METADATA_PARTITIONS: None, METADATA_PARTITIONS_INFLIGHT: None}
 _NEW = ("", "null")
-"""What a commit says of the commit before, for the first file of a file group."""
+"""The previous commit in the entry of the first file of a file group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +57,10 @@ class LeftCommit:
     """A commit that only the old timeline has.
 
     Attributes:
-        instant: its name there.
-        files: its files there, each with its instant.
-        why_not: why it cannot be taken over; empty if it can be.
-        rows: how many rows it says that it wrote.
+        instant: its instant on the old timeline.
+        files: its files on the old timeline, each with its instant.
+        why_not: why it cannot be taken over; empty if it can.
+        rows: the number of rows that it wrote, as it says itself.
     """
 
     instant: Instant
@@ -73,14 +73,14 @@ class LeftCommit:
 
 
 def find(context: TableContext) -> list[LeftCommit]:
-    """Return the commits that were left behind, oldest first, each judged against the table as it is now. Changes nothing."""
+    """Return the commits that were left behind, oldest first, each checked against the current table. Changes nothing."""
     if context.config.timeline_layout == 1 or not context.config.was_raised:
         return []
     found = sorted(left_behind(context.folder), key=lambda instant: instant.requested_time)
     if not found:
         return []
     timeline = context.folder.load()
-    # By the listing of the folders: a metadata table may know such a commit, and then no snapshot is read without it.
+    # The folders are listed: a metadata table may contain such a commit, and then it could not give a snapshot without the commit.
     config = context.config.with_properties(_UNLISTED, table=context.table)
     snapshot = build(context.storage, context.folder, config, timeline, executor=context.runtime.executor)
     return [_judged(context, instant, snapshot, timeline) for instant in found]
@@ -100,7 +100,7 @@ def _judged(context: TableContext, instant: Instant, snapshot: Snapshot, timelin
 def _reasons(
     context: TableContext, instant: Instant, commit: CommitMetadata, snapshot: Snapshot, timeline: Timeline
 ) -> Iterator[str]:
-    """Yield what speaks against taking a commit over; what is cheap comes first."""
+    """Yield the reasons against taking a commit over; cheap checks come first."""
     if commit.operation in SERVICE_OPERATIONS:
         yield "it is a table service, which changed no row: its rows are where they were"
     if instant.action is Action.REPLACECOMMIT:
@@ -123,7 +123,7 @@ def _reasons(
 
 
 def _why_not_next(context: TableContext, instant: Instant, stat: WriteStat, piece: FileSlice | None) -> str:
-    """Say why a file is not what comes next in its file group, whose newest slice is ``piece``."""
+    """Say why a file is not the next one in its file group, whose newest slice is ``piece``."""
     info = context.storage.head(stat.path)
     if info is None:
         return "a file of it is gone"
@@ -141,7 +141,7 @@ def _why_not_next(context: TableContext, instant: Instant, stat: WriteStat, piec
 def _keys_elsewhere(
     context: TableContext, instant: Instant, commit: CommitMetadata, partition: str, others: Sequence[FileSlice]
 ) -> int:
-    """Return how many keys of rows that the commit wrote into base files of a partition are in other file groups."""
+    """Return how many keys of rows in the commit's base files of a partition are in other file groups."""
     keys = [RECORD_KEY, COMMIT_TIME]
     found = []
     for stat in commit.stats:
@@ -157,9 +157,9 @@ def _keys_elsewhere(
 
 
 def take_over(context: TableContext, how: Execution) -> tuple[Instant, ...]:
-    """Put every commit that can be taken over on the timeline, oldest first, each by one decision; returns their instants.
+    """Put every commit that can be taken over on the timeline, oldest first, each by one decision. Return their instants.
 
-    Raises `CommitConflictError` if others change the table meanwhile.
+    Raises `CommitConflictError` if another process changes the table meanwhile.
     """
     done: list[Instant] = []
     while left := _next(context, len(done)):
@@ -201,14 +201,14 @@ def _take_over(context: TableContext, left: LeftCommit, how: Execution) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _TakeOver:
-    """One decision. ``seen``: the timeline before the commit was judged."""
+    """One decision. ``seen``: the timeline before the commit was checked."""
 
     transaction: Transaction
     left: LeftCommit
     seen: Timeline
 
     def intent(self, timeline: Timeline) -> StagedIntent:
-        """Return the files of the instant, and the list without a metadata table. Raises `CommitConflictError` after another commit."""
+        """Return the files of the instant, and the change that unlists the metadata table. Raises `CommitConflictError` after another commit."""
         context, transaction = self.transaction.context, self.transaction
         now = TableConfig.from_properties(properties_file.read(context.root), table=context.table)
         if dict(now.raw) != dict(context.config.raw) or timeline.commits.instants != self.seen.commits.instants:
@@ -224,7 +224,7 @@ class _TakeOver:
         return staged_intent(transaction, made, bodies, completion_time=time, groups=(1,) * len(made))
 
     def _created(self, timeline: Timeline, completion: str) -> Iterator[tuple[str, bytes]]:
-        """Yield the files of the instant that the timeline does not have, each with its bytes, the completed one last."""
+        """Yield the files of the instant that the timeline lacks, each with its bytes; the completed file is last."""
         context, layout = self.transaction.context, LayoutOne()
         is_pending = any(instant.group == self.left.instant.group for instant in timeline)
         for path, file in self.left.files:

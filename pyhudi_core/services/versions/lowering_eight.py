@@ -1,12 +1,13 @@
-"""From version 8 to 6: ordinary services make the files fit, then one decision puts a timeline of layout 1 in force (versions 3.3 and 4.3).
+"""Lower a table from version 8 to 6: ordinary services make the files suitable, then one decision activates a timeline of layout 1 (versions 3.3 and
+4.3).
 
-A log of version 8 has the time of its own commit in its name. Hudi 0.15 takes this for the time of the base file below the log. So no log may stay: a
-compaction gives each file group a base file, and a clean deletes the older slices. Both are ordinary commits of version 8, as are the removal of the
-metadata table and the sweep of files that no commit names, which 0.15 would read. A crash between them leaves a table of version 8.
+A log of version 8 has the time of its own commit in its name. Hudi 0.15 would take this for the time of the log's base file. So no log may stay: a
+compaction gives each file group a base file, and a clean deletes the older slices. Both are ordinary services of version 8, as are the removal of the
+metadata table and the sweep of files that no commit names, which 0.15 would read. A crash between these steps leaves a table of version 8.
 
-The decision creates all files of the new timeline in ``.hoodie``, a list of the files of the old one (`LOWERED`), and changes the properties at last.
-After it the old files are removed, by that list: Hudi 1.x would find them if it raised the table later. Readers of this package that listed the old
-folder too late see the list, and begin again.
+The decision creates all files of the new timeline in ``.hoodie`` and a list of the files of the old one (`LOWERED`); its last step changes the
+properties. Afterwards the old files are removed, by that list: Hudi 1.x would find them if it raised the table later. Readers of this package that
+listed the old folder too late see the list, and begin again.
 """
 
 from __future__ import annotations
@@ -63,14 +64,14 @@ LIST = f"{_OLD}/{LOWERED}"
 """The files of the old timeline, as JSON; empty when they are removed."""
 _FROM = 8
 _SETTLED = frozenset({Action.COMPACTION, Action.CLEAN})
-"""Pending plans that are executed before; all other pending instants are refused by name."""
+"""Actions of pending plans that are executed first; all other pending instants are refused by name."""
 
 
 # --- plan
 
 
 def plan(context: TableContext) -> VersionPlan:
-    """Return what it would take to give a table of version 8 or 9 version 6. Changes nothing."""
+    """Return the plan that gives a table of version 8 or 9 version 6. Changes nothing."""
     config, why = context.config, ""
     if config.version > _FROM:
         why = version_changes.why_not_to_version_8_again(config)
@@ -105,7 +106,7 @@ def refused(context: TableContext, why: str) -> VersionPlan:
 
 
 def _why_not(context: TableContext, timeline: Timeline, snapshot: Snapshot, slices: tuple[FileSlice, ...]) -> str:
-    """Say why the table cannot be lowered as it is now."""
+    """Say why the table cannot be lowered now."""
     if context.config.may_prefix_keys and has_prefixed_keys(context, snapshot):
         return "its keys are column:value, and Hudi 0.15 writes the value alone"
     others = [instant for instant in timeline.pending if instant.action not in _SETTLED]
@@ -122,21 +123,21 @@ def _why_not(context: TableContext, timeline: Timeline, snapshot: Snapshot, slic
 
 
 def _alive(context: TableContext, own: str = "") -> list[str]:
-    """Return the requested times of writers that keep a heartbeat."""
+    """Return the requested times of writers with a heartbeat."""
     names = (info.path.rpartition("/")[2] for info in context.root.list(f"{layout.HEARTBEATS}/"))
     times = sorted(name for name in names if is_time(name) and name != own)
     return [time for time in times if not heartbeat.is_left(context, layout.heartbeat(time))]
 
 
 def _strange_files(context: TableContext) -> list[str]:
-    """Return the files of a timeline of layout 1 that an upgrade of this package did not leave."""
+    """Return the timeline files of layout 1 that no upgrade of this package has left."""
     one, known = LayoutOne(), {*OldTimeline.of(context.folder, context.config.raised_at).files}
     names = sorted(context.root.list_names(FOLDER)[0])
     return [f"{FOLDER}/{name}" for name in names if one.parse(name) is not None and f"{FOLDER}/{name}" not in known]
 
 
 def _logs(snapshot: Snapshot) -> Iterator[str]:
-    """Yield the logs of all slices, whoever wrote them."""
+    """Yield the logs of all slices."""
     for partition in snapshot.view.partitions():
         for info in snapshot.view.listing.files(partition):
             name = parse_data_file(split(info.path)[1])
@@ -148,7 +149,7 @@ def _logs(snapshot: Snapshot) -> Iterator[str]:
 
 
 class _CleanOfLogs(Cleaning):
-    """A clean of all but the newest slices; it notes that states before the newest commit are gone, so Hudi refuses to read them."""
+    """A clean of all but the newest slices. It records that states before the newest commit are gone, so Hudi refuses to read them."""
 
     def _planned(self, timeline: Timeline, *, triggered: bool) -> CleaningPlan:
         found = super()._planned(timeline, triggered=triggered)
@@ -157,7 +158,7 @@ class _CleanOfLogs(Cleaning):
 
 
 def repair(context: TableContext) -> TableContext:
-    """End what dead processes left, a lowering included; returns the table as it is then."""
+    """Finish the work of dead processes, including a lowering. Return the table afterwards."""
     if context.config.timeline_layout > 1:
         with suppress(SnapshotExpiredError):  # it has version 6 now
             rollback.repair(context)
@@ -166,23 +167,23 @@ def repair(context: TableContext) -> TableContext:
 
 
 def settle(context: TableContext, how: Execution) -> None:
-    """Make the files of the table fit for version 6, by services of version 8. Raises what these raise."""
+    """Make the table's files suitable for version 6, by services of version 8. Raises the errors of these services."""
     Compaction(taking_all(reopened(context))).run(gate=how.gate, progress=how.progress)
     _remove_metadata_table(reopened(context))
     context = reopened(
         context
-    )  # files are listed from here on: the metadata table does not know those of writes that were rolled back
+    )  # files are listed from here on: the metadata table does not know the files of writes that were rolled back
     timeline = context.folder.load()
     if any(_logs(load(context, timeline))) or any(instant.action is Action.CLEAN for instant in timeline.pending):
         _CleanOfLogs(taking_all(context)).run(gate=how.gate, progress=how.progress)
         _remove_rest(context)
-    rollback.repair(context)  # a plan of a dead process that was executed here has left its reservation
+    rollback.repair(context)  # a dead process's plan that was executed here has left its reservation
     Sweep(taking_all(context)).run(gate=how.gate, progress=how.progress)
     context.root.delete_many(OldTimeline.of(context.folder, context.config.raised_at).files)
 
 
 def _remove_metadata_table(context: TableContext) -> None:
-    """Take it off the list, and remove what is left of its folder: Hudi 0.15 would build its own one into that."""
+    """Unlist the metadata table, and remove the rest of its folder: Hudi 0.15 would build its own metadata table into that folder."""
     MetadataTableOf(context).drop()
     if context.root.list(f"{METADATA_TABLE}/"):
         with holding_lock(context, "remove what is left of a metadata table"):
@@ -191,11 +192,10 @@ def _remove_metadata_table(context: TableContext) -> None:
 
 
 def _remove_rest(context: TableContext) -> None:
-    """Remove logs of version 6 that a clean does not know: those named after a plan that an upgrade left out, and those of writes that were rolled
-    back.
+    """Remove logs of version 6 that a clean does not find: logs named after a plan that an upgrade omitted, and logs of writes that were rolled back.
 
-    They are older than the newest base file of their group, and the base files below them are gone. A writer that is alive has its heartbeat or its
-    instant before its first file; both are looked at first. A writer that begins later is newer than the base files.
+    These logs are older than the newest base file of their group, and their own base files are gone. A living writer has its heartbeat or its instant
+    before its first file; both are checked first. A writer that begins later has a time above the base files.
     """
     reserved = {info.path.rpartition("/")[2] for info in context.root.list(f"{layout.HEARTBEATS}/")}
     timeline = context.folder.load()
@@ -224,10 +224,10 @@ class Lowering:
 
     Attributes:
         context: the table, as it was when the attempt began.
-        timeline, names: its timeline, and the files of that.
-        archived: how many archived instants are written anew.
-        bodies, staged: the files that the decision makes, by path, and where their bytes wait.
-        listed_before: the list of an earlier lowering, if the table was raised again since.
+        timeline, names: its timeline, and the timeline's files.
+        archived: number of archived instants that are written again.
+        bodies, staged: the bytes of the files that the decision creates, by path, and their staging paths.
+        listed_before: the list of an earlier lowering, if the table was raised again afterwards.
     """
 
     context: TableContext
@@ -241,7 +241,7 @@ class Lowering:
 
     @classmethod
     def begin(cls, context: TableContext, how: Execution) -> Lowering:
-        """Look at the table, and refuse what version 6 cannot have."""
+        """Read the table, and refuse it if version 6 cannot represent it."""
         timeline = context.folder.load()
         names = _instants_listed(context)
         snapshot = load(context, timeline)
@@ -292,7 +292,7 @@ class Lowering:
         )
 
     def _intent(self, transaction: Transaction, timeline: Timeline) -> StagedIntent | None:
-        """Return the decision; None if another process has made it. Raises `CommitConflictError` if the table is not the one that was converted."""
+        """Return the decision; None if another process has made it. Raises `CommitConflictError` if the table has changed since the conversion."""
         context = self.context
         now = TableConfig.from_properties(properties_file.read(context.root), table=context.table)
         if now.version == 6:
@@ -314,7 +314,7 @@ class Lowering:
 
 
 def _instants_listed(context: TableContext) -> tuple[str, ...]:
-    """Return the files of instants that the newest listing has shown."""
+    """Return the files of instants in the newest listing."""
     folder = context.folder
     return tuple(sorted(name for name in folder.listed[0] if folder.layout.parse(name) is not None))
 
@@ -323,7 +323,7 @@ def _instants_listed(context: TableContext) -> tuple[str, ...]:
 
 
 def left_over(storage: Storage) -> tuple[str, ...]:
-    """Return the files of the old timeline that a lowering has left, as its list names them; nothing if it has ended."""
+    """Return the files of the old timeline that a lowering has left, from its list; empty if the lowering has ended."""
     return _listed(storage)[1]
 
 
@@ -337,7 +337,7 @@ def _listed(storage: Storage) -> tuple[str, tuple[str, ...]]:
 
 
 def end(context: TableContext) -> int:
-    """Remove the old timeline of a table that has version 6 now, by the list of the decision; returns the number of files. Can be done twice."""
+    """Remove the old timeline of a table that now has version 6, by the list of the decision. Return the number of files. Can be repeated."""
     time, files = _listed(context.root)
     if (
         not time

@@ -1,10 +1,10 @@
-"""From version 6 to 8: the new timeline is made beside the old one, and one decision puts it in force (versions 4.3).
+"""Raise a table from version 6 to 8: the new timeline is made next to the old one, and one decision activates it (versions 4.3).
 
-The two layouts have different folders: ``.hoodie`` itself, and ``.hoodie/timeline``. The properties say which one counts. So the decision makes all
-files of the new timeline and changes the properties at last. Before that every reader has the old table, and after it the new one.
+The two layouts have different folders: ``.hoodie`` itself, and ``.hoodie/timeline``. The properties say which folder counts. So the decision first
+makes all files of the new timeline, and then changes the properties. Before that change every reader sees the old table, and after it the new one.
 
-A process that dies in between leaves the decision in the commit record, and `finish_or_undo` of any process publishes the rest. One that dies before
-the decision leaves base files that no timeline names, with their markers, and its reservation: the same function removes them.
+If the process dies after the decision, `finish_or_undo` of any process publishes the rest from the commit record. If it dies before the decision, it
+leaves base files that no timeline names, with their markers, and its reservation: the same function removes them.
 
 No file of the old timeline is changed. It stays as the way back, until there is a newer commit (``opened_table/old_timeline.py``).
 """
@@ -54,15 +54,15 @@ from pyhudi_core.write.states import load
 
 _NEW = f".hoodie/{version_changes.TIMELINE}"
 _ROLLED_BACK = DATA_ACTIONS | {Action.CLUSTERING}
-"""Pending instants that go to the new timeline as they are, and are rolled back there."""
+"""Pending instants that are put unchanged on the new timeline, and rolled back there."""
 _LEFT_OUT = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLEAN, Action.INDEXING})
-"""Pending plans that the new timeline does not have: the base files of the upgrade do what they would do, or they can be planned again."""
+"""Pending plans that the new timeline does not have: the base files of the upgrade replace their result, or they can be planned again."""
 _HINT = "Nothing was changed."
 
 
 @dataclass(frozen=True, slots=True)
 class OlderTable:
-    """A table of version 6 as it is before it is raised; ``names`` are the files of its timeline."""
+    """A table of version 6 before it is raised; ``names`` are the files of its timeline."""
 
     context: TableContext
     timeline: Timeline
@@ -72,32 +72,32 @@ class OlderTable:
 
     @property
     def pending(self) -> tuple[Instant, ...]:
-        """The writes that are rolled back afterwards."""
+        """The pending writes, which are rolled back afterwards."""
         return tuple(instant for instant in self.timeline.pending if instant.action in _ROLLED_BACK)
 
     @property
     def plans(self) -> tuple[Instant, ...]:
-        """The plans that are left out."""
+        """The plans that are omitted."""
         return tuple(instant for instant in self.timeline.pending if instant.action in _LEFT_OUT)
 
     @property
     def kept(self) -> Timeline:
-        """What the new timeline has of the old one."""
+        """The part of the old timeline that the new one gets."""
         return Timeline(tuple(i for i in self.timeline if i.is_completed or i.action in _ROLLED_BACK))
 
 
 def look(context: TableContext) -> OlderTable:
-    """Look at a table of version 6."""
+    """Read a table of version 6."""
     timeline = context.folder.load()
     names = _instants_listed(context)
-    # What is raised is what the folders have, and not what the metadata table of others says.
+    # The upgrade uses the files in the folders, not the content of a metadata table that other programs wrote.
     unlisted = context.config.with_properties({METADATA_PARTITIONS: None}, table=context.table)
     snapshot = load(replace(context, config=unlisted), timeline)
     return OlderTable(context, timeline, names, snapshot, slices_to_settle(snapshot))
 
 
 def _instants_listed(context: TableContext) -> tuple[str, ...]:
-    """Return the files of instants that the newest listing has shown; other files come and go beside them."""
+    """Return the files of instants in the newest listing; the listing also has other files, which may change."""
     folder = context.folder
     return tuple(sorted(name for name in folder.listed[0] if folder.layout.parse(name) is not None))
 
@@ -108,7 +108,10 @@ def plan(context: TableContext, *, roll_back: bool) -> VersionPlan:
 
 
 def judged(context: TableContext, *, roll_back: bool) -> tuple[OlderTable | None, VersionPlan]:
-    """Look at a table once, and say what its upgrade would do. Raised is what was judged: what others begin after the look is a conflict."""
+    """Read a table once, and return it with the plan of its upgrade.
+
+    The upgrade uses exactly this state: instants that begin after the read are a conflict.
+    """
     why = version_changes.why_not_to_version_8(context.config)
     if why:
         return None, _refused(context, why)
@@ -136,7 +139,7 @@ def _refused(context: TableContext, why: str) -> VersionPlan:
 
 
 def _why_not(found: OlderTable, *, roll_back: bool) -> str:
-    """Say why the table cannot be raised as it is now."""
+    """Say why the table cannot be raised now."""
     context = found.context
     others = [i for i in found.timeline.pending if i.action not in _ROLLED_BACK | _LEFT_OUT]
     if others:
@@ -169,9 +172,9 @@ def _ours(context: TableContext) -> list[str]:
 
 
 def finish_or_undo(context: TableContext) -> bool:
-    """End what a dead process left of an upgrade: publish what it had decided, else remove what it wrote. Returns whether the table is raised now.
+    """End the upgrade of a dead process: publish it if it was decided, otherwise remove its files. Returns whether the table is raised now.
 
-    The removal holds the lock: a process that was paused, and not dead, decides before it or after it, and then finds that its files are gone.
+    The removal holds the lock: a process that was only paused decides either before the removal, or after it, and then finds that its files are gone.
     """
     for time in _ours(context):
         if heartbeat.is_left(context, layout.heartbeat(time), ask_storage=True):
@@ -184,7 +187,7 @@ def finish_or_undo(context: TableContext) -> bool:
 
 
 def _is_decided(context: TableContext, time: str) -> bool:
-    """Say whether the table is raised, or the latest decision is that of this upgrade, which somebody may publish at any time."""
+    """Say whether the table is raised, or whether the latest decision is that of this upgrade, which any process may publish at any time."""
     if _version(context) != context.config.version:
         return True
     record = record_store(context.root).read()
@@ -192,7 +195,7 @@ def _is_decided(context: TableContext, time: str) -> bool:
 
 
 def _to_come(context: TableContext) -> TableContext:
-    """Return the table with the properties of version 8 and the timeline of version 6: a table of version 6 is not written otherwise."""
+    """Return the table with the properties of version 8 and the timeline of version 6, because a table of version 6 cannot be written otherwise."""
     config = context.config
     return replace(context, config=config.with_properties(version_changes.to_version_8(config), table=context.table))
 
@@ -202,7 +205,7 @@ def _version(context: TableContext) -> int:
 
 
 def _remove(context: TableContext, time: str, named: Sequence[str]) -> None:
-    """Remove what an upgrade wrote, but for the named files; the reservation goes last, because all else is found by it."""
+    """Remove the files of an upgrade, except the named ones. The reservation is removed last, because it leads to all the others."""
     markers.remove_leaks(context, time, named)
     markers.remove(context.storage, time)
     context.root.delete_many([info.path for info in context.root.list(f"{layout.STAGED}/{time}-")])
@@ -217,9 +220,9 @@ class Raising:
         found: the table as it was when the attempt began.
         transaction: the reservation; its context has the properties of version 8 and the timeline of version 6.
         bodies: the files that the decision creates, by path.
-        staged: where their bytes wait.
+        staged: the staging paths of their bytes.
         named: the base files that the new timeline names.
-        archived: how many archived instants it has.
+        archived: number of archived instants.
     """
 
     found: OlderTable
@@ -237,7 +240,7 @@ class Raising:
         return cls(found, begin.reserve(_to_come(found.context), Action.COMPACTION), how)
 
     def run(self) -> None:
-        """Write, convert, decide. After an error nothing of the attempt is left, but if it is not known whether it was decided."""
+        """Write, convert, decide. After an error the attempt leaves no files, except if it is unknown whether it was decided."""
         context = self.transaction.context
         with (
             unknown_told(
@@ -265,16 +268,16 @@ class Raising:
             raise OutcomeUnknown(error, decided=True) from error
 
     def _sweep(self) -> None:
-        """Remove what nobody needs any more: of an attempt that was not decided also its base files.
+        """Remove the files that nobody needs any more. If the attempt was not decided, remove its base files, too.
 
-        A decision that this process was interrupted in publishing stays: the next upgrade publishes it.
+        If this process was interrupted while it published the decision, the files stay: the next upgrade publishes it.
         """
         context, time = self.transaction.context, self.transaction.requested_time
         if self.is_decided or not _is_decided(self.found.context, time):
             _remove(context, time, self.named if self.is_decided else ())
 
     def _prepare(self) -> str:
-        """Write the base files and stage the new timeline; returns the completion time of the upgrade."""
+        """Write the base files and stage the new timeline. Return the completion time of the upgrade."""
         transaction, context = self.transaction, self.transaction.context
         marks = max(self.found.timeline.high_water_mark, transaction.requested_time)
         completion = completion_time_after(context, marks)
@@ -311,7 +314,7 @@ class Raising:
         yield ConvertedFile(done.file_name(), body)
 
     def _intent(self, timeline: Timeline, completion: str) -> StagedIntent:
-        """Return the decision. Raises `CommitConflictError` if the table is not the one that was converted."""
+        """Return the decision. Raises `CommitConflictError` if the table has changed since the conversion."""
         context, transaction = self.transaction.context, self.transaction
         before = self.found.context.config
         now = TableConfig.from_properties(properties_file.read(context.root), table=context.table)

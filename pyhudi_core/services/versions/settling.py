@@ -1,8 +1,8 @@
 """Base files for the file groups that have logs, before a table of version 6 is raised.
 
-Logs of version 6 are merged by another law than those of version 8 (`merge/precombine.py`), and those behind a pending compaction are named after a
-plan that the new timeline does not have. So every such file group gets a base file with the rows that a reader of version 6 sees. All base files have
-one requested time, above all others, which is on no timeline yet: nobody reads them before the upgrade is decided.
+Logs of version 6 are merged by another law than those of version 8 (`merge/precombine.py`). Logs after a pending compaction are named after a plan
+that the new timeline does not have. So every such file group gets a base file with the rows that a reader of version 6 sees. All base files have the
+same requested time, above all others. No timeline has this time yet, so nobody reads them before the upgrade is decided.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from pyhudi_core.write.tasks import Written
 
 
 def slices_to_settle(snapshot: Snapshot) -> tuple[FileSlice, ...]:
-    """Return the newest slices of the file groups that have a log above their base file.
+    """Return the newest slices of the file groups that have a log after their base file.
 
-    A log that no commit names counts, too, for a write that never ended may have left it: in the newest slice of a group, Hudi would read it once its
+    A log that no commit names counts, too: a write that never ended may have left it, and in the newest slice of a group, Hudi would read it when its
     instant is older than the timeline.
     """
     found = []
@@ -40,7 +40,7 @@ def slices_to_settle(snapshot: Snapshot) -> tuple[FileSlice, ...]:
 
 
 def _newest_logs(snapshot: Snapshot, partition: str) -> Iterator[tuple[Group, str]]:
-    """Yield each file group with the greatest time in the name of a log, whoever wrote that."""
+    """Yield each file group with the greatest time in the names of its logs, even of logs that no commit names."""
     names = (parse_data_file(split(info.path)[1]) for info in snapshot.view.listing.files(partition))
     logs = [(name.file_id, name.requested_time) for name in names if isinstance(name, LogFileName) and not name.is_cdc]
     for file_id, time in sorted(logs):
@@ -49,7 +49,7 @@ def _newest_logs(snapshot: Snapshot, partition: str) -> Iterator[tuple[Group, st
 
 @dataclass(slots=True)
 class SettlingRun(CompactionRun):
-    """The writing of these base files. The transaction's context has the properties of the version to come, the snapshot those of the present one."""
+    """Writes these base files. The transaction's context has the properties of the new version, the snapshot those of the present version."""
 
     @classmethod
     def of(
@@ -61,7 +61,7 @@ class SettlingRun(CompactionRun):
         return run
 
     def written(self) -> Written:
-        """Write the base files; rows keep the commits that changed them."""
+        """Write the base files. Rows keep the commits that changed them."""
         return self._write()
 
     def commit(self, written: Written) -> CommitMetadata:

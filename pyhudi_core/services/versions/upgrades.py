@@ -1,7 +1,7 @@
 """``table.upgrade`` and ``table.downgrade``: give a table another version, one step after the other.
 
-`plan` says what would be done, and changes nothing. A call does it, and first ends what a dead process left of an earlier one. Each step is one
-decision under the table's lock, which ends with the properties: readers have the old table or the new one.
+`plan` returns what would be done, and changes nothing. A call first ends a change that a dead process left, and then makes its own. Each step is one
+decision under the table's lock, which changes the properties last: readers see the old table or the new one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pyhudi_core.write.retrying import Retries
 NEWEST, OLDEST_WRITTEN = 9, 8
 """The versions to which tables are raised."""
 OLDEST = 6
-"""The least version to which tables are lowered."""
+"""The lowest version to which tables are lowered."""
 
 
 @printable
@@ -65,12 +65,12 @@ class Upgrades(OfTable):
         gate: Gate | None = None,
         progress: ServiceProgress | None = None,
     ) -> VersionResult:
-        """Raise the table to version ``to``. False, with a reason, if there was nothing to do.
+        """Raise the table to version ``to``. The result is false, with a reason, if there was nothing to do.
 
-        No row is changed. Writes that never ended are rolled back; those without a heartbeat only with ``roll_back``, which says that their programs
-        have ended. The files of an old timeline stay until there is a newer commit; then the next upgrade removes them.
+        No row is changed. Writes that never ended are rolled back. Writes without a heartbeat are rolled back only with ``roll_back``, which says
+        that their programs have ended. The files of an old timeline stay until there is a newer commit; then the next upgrade removes them.
 
-        Raises `UnsupportedTableError` for a table that cannot be raised, and `CommitConflictError` if others write to the table meanwhile.
+        Raises `UnsupportedTableError` for a table that cannot be raised, and `CommitConflictError` if another process writes to the table meanwhile.
         """
         with at_table(self.context.table):
             _refuse_unknown(to)
@@ -93,7 +93,7 @@ class Upgrades(OfTable):
         return replace(done, instants=instants, file_groups=groups, archived=raised.archived)
 
     def _attempt(self, how: Execution, *, roll_back: bool) -> raising_six.Raising | None:
-        """Raise it; None if a process that died had decided that."""
+        """Raise the table; None if a dead process had already decided it."""
         if raising_six.finish_or_undo(self.context):
             return None
         found, planned = raising_six.judged(self.context, roll_back=roll_back)
@@ -106,7 +106,7 @@ class Upgrades(OfTable):
         return attempt
 
     def _ended(self, how: Execution) -> VersionResult:
-        """End an upgrade: put commits on the timeline that only the old one has, as far as that is right, and do what else is left."""
+        """End an upgrade: put commits that only the old timeline has on the new one, if that is correct, and do the remaining steps."""
         listed = self.context.config.metadata_partitions
         rollback.repair(self.context)
         with Retries(self.context) as retries:
@@ -127,7 +127,7 @@ class Upgrades(OfTable):
             return VersionResult(found=version, to=version, left=left)
 
     def _end(self, engine: Engine, listed: tuple[str, ...] = ()) -> VersionResult:
-        """Do what is left after the decision: roll writes back that never ended, make the metadata table, remove the old timeline when it is due."""
+        """Do the steps after the decision: roll back writes that never ended, make the metadata table, remove the old timeline when it is due."""
         context = self.context.below("")
         rollback.repair(context)
         done: list[Instant] = []
@@ -144,7 +144,7 @@ class Upgrades(OfTable):
     def _with_metadata_table(
         self, context: TableContext, engine: Engine, listed: tuple[str, ...]
     ) -> tuple[tuple[str, ...], str]:
-        """Make the metadata table anew that the table had; returns its partitions, and why one is left to make."""
+        """Make the table's metadata table again. Return its partitions, and the reason if it is not made yet."""
         if not listed:
             return (), ""
         try:
@@ -183,12 +183,15 @@ class Downgrades(OfTable):
         gate: Gate | None = None,
         progress: ServiceProgress | None = None,
     ) -> VersionResult:
-        """Lower the table to version 8, which Hudi 1.0 opens, or to 6, which Hudi 0.15 opens. False, with a reason, if there was nothing to do.
+        """Lower the table to version 8, which Hudi 1.0 opens, or to 6, which Hudi 0.15 opens. The result is false, with a reason, if there was
+        nothing to do.
 
-        No row is changed. Version 8 loses the indexes that it cannot have. Version 6 loses the metadata table, and in merge-on-read tables the states
-        before the downgrade, because logs of version 8 are compacted and removed. This package does not write version 6.
+        No row is changed. In version 8 the table loses the indexes that this version cannot have. In version 6 it loses the metadata table, and, if
+        it is merge-on-read, the states before the downgrade, because logs of version 8 are compacted and removed. This package does not write version
+        6.
 
-        Raises `UnsupportedTableError` for a table that the version cannot say, and `CommitConflictError` if others write to the table meanwhile.
+        Raises `UnsupportedTableError` for a table that the version cannot represent, and `CommitConflictError` if another process writes to the table
+        meanwhile.
         """
         with at_table(self.context.table):
             now = lowering_eight.repair(self.context) if to == OLDEST else self.context
@@ -267,7 +270,7 @@ def _refuse_unknown(to: int) -> None:
 
 
 def _left_to_do(context: TableContext) -> VersionPlan:
-    """Return what is left to do of an upgrade that is decided."""
+    """Return the remaining steps of an upgrade that is decided."""
     old, version = OldTimeline.of(context.folder, context.config.raised_at), context.config.version
     left = left_commits.find(context)
     taken = tuple(each.instant for each in left if not each.why_not)

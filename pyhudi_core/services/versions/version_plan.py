@@ -1,4 +1,4 @@
-"""What a change of version would do, and what it did: values."""
+"""The plan and the result of a change of version: values."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from pyhudi_core.services.service import Figures, Refused, ServiceResult
 @dataclass(frozen=True, slots=True)
 @printable
 class VersionPlan:
-    """What a change of version would do; false, with the reason, if it is nothing or would be refused.
+    """What a change of version would do; false, with the reason, if there is nothing to do or if it would be refused.
 
     Attributes:
         found, to: the version of the table, and the one that it would get.
         pending: writes that never ended, and would be rolled back.
-        plans: plans of table services that would be left out: what they would do is done, or can be planned again.
-        file_groups, bytes: of merge-on-read tables: how many file groups get a base file, and what is read for that.
-        instants: of the timeline that would be written anew.
-        archived: instants of the archived timeline that would be written anew.
-        files: of the old timeline that would be removed, after an earlier upgrade.
-        logs: that would be removed, compacted before: the states of which they are a part cannot be read any more.
-        indexes: partitions of the metadata table that would be made anew or dropped.
+        plans: plans of table services that would be omitted: their work is done by the change, or can be planned again.
+        file_groups, bytes: for merge-on-read tables, the number of file groups that get a base file, and the bytes that are read for that.
+        instants: number of instants of the timeline that would be written again.
+        archived: number of archived instants that would be written again.
+        files: number of files of the old timeline that would be removed, after an earlier upgrade.
+        logs: number of logs that would be compacted and removed: older states that contain them can no longer be read.
+        indexes: partitions of the metadata table that would be made again or dropped.
         taken_over: commits that only the old timeline has, and that would be put on the newer one.
-        left_behind: such commits that stay where they are, with the reason.
-        properties: those that would change; None removes one.
+        left_behind: such commits that stay on the old timeline, with the reason.
+        properties: the properties that would change; None removes one.
         why_not: why nothing would be done.
         refused: the error, if a change of version would be refused.
     """
@@ -101,15 +101,15 @@ class VersionPlan:
 
 @dataclass(frozen=True, slots=True)
 class VersionResult(ServiceResult):
-    """What a change of version did.
+    """The result of a change of version.
 
     Attributes:
-        found, to: the version before, and now.
+        found, to: the version before and afterwards.
         rolled_back: the writes that never ended.
-        file_groups: how many got a base file.
+        file_groups: number of file groups that got a base file.
         indexes: the partitions of the metadata table that the table has now.
-        taken_over: how many commits were put on the timeline that only the old one had.
-        left: why a part is left to do; empty if there is none.
+        taken_over: number of commits of the old timeline that were put on the new one.
+        left: why a part remains to be done; empty if nothing remains.
     """
 
     service: ClassVar[str] = "upgrade"
@@ -125,12 +125,12 @@ class VersionResult(ServiceResult):
 
     @property
     def changed(self) -> bool:
-        """Whether something was done."""
+        """Whether the change of version changed something."""
         return not self.why_not
 
     @property
     def figures(self) -> Figures:
-        """What was done, as numbers."""
+        """The figures of the change."""
         return {
             "instants": len(self.instants),
             "archived": self.archived,

@@ -1,7 +1,6 @@
-"""The timeline of layout 1, which table versions up to 6 have (Hudi 0.x, and 1.x if it is told so). It is only read.
+"""The timeline of layout 1, for table versions up to 6 (Hudi 0.x, and 1.x if configured so). Pyhudi only reads it.
 
-Read ``layout.py`` first (names and contents of the active timeline), then ``archived_logs.py``. What else differs in such tables is the same
-code as in
-tables that were raised from version 6 (`file_groups/visibility.py`: logs are named by the base file below them), and the law by which logs are merged
-(`merge/precombine.py`).
+Read ``layout.py`` first (names and contents of the active timeline), then ``archived_logs.py``. Two other differences of such tables are outside this
+folder. `file_groups/visibility.py` assigns logs to the base file that their names contain, as in tables that were raised from version 6.
+`merge/precombine.py` is the law by which logs are merged.
 """

@@ -1,10 +1,10 @@
 """The archived timeline of layout 1: log files ``.commits_.archive.<n>_<token>`` with one record for each file of an instant.
 
-Format reference: versions 1.10. There is no manifest and no index, so each file is read whole, once for each entity tag; then the questions are
-those of `ArchivedTimeline`. Within a file instants are not ordered by time, and an instant can be in two files, so ranges come from the records.
+Format reference: versions 1.10. There is no manifest and no index, so each file is read completely, once for each entity tag. The look-ups are those
+of `ArchivedTimeline`. Within a file instants are not ordered by time, and an instant can be in two files, so ranges come from the records.
 
-A merge of small files writes its plan first, then the merged file, and deletes the small ones at last. A merged file that cannot be read, and
-that the plan names, was never complete: the small files are still there.
+A merge of small files writes its plan, then the merged file, and finally deletes the small files. If the plan names a merged file that cannot be
+read, the merged file is incomplete, and the small files still exist.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ CONTENTS: Mapping[Action, tuple[str, str]] = {
 
 @dataclass(slots=True)
 class ArchivedLogs(ArchivedTimeline):
-    """The archived timeline of a table of layout 1. Its instants completed at their requested times, as those of the active timeline."""
+    """The archived timeline of a table of layout 1. As in the active timeline, the completion time of an instant is its requested time."""
 
     _rows: dict[tuple[str, str], tuple[HistoryRow, ...]] = field(default_factory=dict)
 
     def exists(self) -> bool:
-        """Say whether anything was ever archived; the folder is there from the start."""
+        """Say whether anything was ever archived. (The folder exists from the start.)"""
         return any(_NAME.fullmatch(name) for name in self.storage.list_names(self.path)[0])
 
     def completed_at(self, requested_time: str) -> str:
@@ -101,7 +101,7 @@ class ArchivedLogs(ArchivedTimeline):
         )
 
     def _unfinished(self, listed: Mapping[str, ObjectInfo]) -> str:
-        """Return the name of the file that a merge is writing, or was; empty if there is none."""
+        """Return the name of the file that a merge is writing, or was writing when it stopped; empty if there is none."""
         info = listed.get(_MERGE_PLAN)
         if info is None or not info.size:
             return ""
@@ -131,12 +131,12 @@ class ArchivedLogs(ArchivedTimeline):
 
 
 def _row(data: memoryview, schema: str, path: str) -> Iterator[HistoryRow]:
-    """Yield the row of a record; nothing for a file of a pending instant, or of an action that is not known."""
+    """Yield the row of a record; nothing for a file of a pending instant or an unknown action."""
     try:
         record = fastavro.schemaless_reader(io.BytesIO(data), parsed_schema(schema), None)
         time, action, state = (record.get(name) for name in ("commitTime", "actionType", "actionState"))
         if state not in (None, "COMPLETED") or action not in Action._value2member_map_:
-            return  # in very old files only completed instants are, and they have no state
+            return  # very old files have only completed instants, without a state
         name, kind = CONTENTS.get(Action(action), ("", ""))
         content = record.get(name)
         body = None if content is None else encode_record(kind, content, sync_marker=_NO_NONCE)

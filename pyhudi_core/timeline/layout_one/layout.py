@@ -4,7 +4,7 @@ Format reference: versions 1.1 to 1.3. Instants are files of ``.hoodie`` itself.
 completed; every other file is Avro, as in layout 2. A clustering is a pending ``replacecommit`` whose requested file has a plan of a clustering.
 
 Version 6 orders everything by requested times: time travel, incremental queries and file slices. So the completion time of an instant is its
-requested time here, too. The time of modification of a file says when it completed, but a copy of a table does not keep it, so nothing reads it.
+requested time here, too. The modification time of a file is its real completion time, but a copy of the table loses it, so pyhudi does not use it.
 """
 
 from __future__ import annotations
@@ -59,20 +59,21 @@ class LayoutOne(TimelineLayout):
         return [replace(i, action=Action.CLUSTERING) if _is_one_of(i, clusterings) else i for i in found]
 
     def decode(self, data: bytes, instant: Instant, path: str) -> CommitMetadata:
-        if data.startswith(MAGIC):  # an archived one (`ArchivedLogs`)
+        if data.startswith(MAGIC):  # an archived instant (`ArchivedLogs`)
             return super().decode(data, instant, path)
         return CommitMetadata.from_avro(self.content(data, instant, path))
 
     def content(self, data: bytes, instant: Instant, path: str) -> dict[str, Any]:
-        """Return the fields of a commit's JSON. They are those of the Avro record of layout 2, and have its types, or it raises
-        `CorruptTimelineError`.
+        """Return the fields of a commit's JSON, with the names and types of the Avro record of layout 2.
+
+        Raises `CorruptTimelineError` for other types.
         """
         try:
             content = json.loads(data)
             if not isinstance(content, dict):
                 raise ValueError("it is no JSON object")
             for key in ("partitionToWriteStats", "partitionToReplaceFileIds"):
-                (content.get(key) or {}).pop("null", None)  # a key of Java that is null
+                (content.get(key) or {}).pop("null", None)  # a null key of a Java map
             encode_record(CommitMetadata(None).record_name(instant.action), content, sync_marker=_NO_NONCE)
             CommitMetadata.from_avro(content)
             return content
@@ -88,15 +89,15 @@ class LayoutOne(TimelineLayout):
         return ArchivedLogs(storage, path)
 
     def first_unsettled(self, instants: Iterable[Instant]) -> str | None:
-        """Return the requested time of the first pending write. Services that are pending change no rows."""
+        """Return the requested time of the first pending write. Pending services do not count, because they change no rows."""
         return min((i.requested_time for i in instants if i.is_pending and i.action in DATA_ACTIONS), default=None)
 
     def follows(self, stat: WriteStat) -> bool:
-        """Say so of base files only: the previous commit of a log is the time in its name, which may be that of a pending compaction."""
+        """Return True only for base files: the previous commit of a log is the time in its name, which may be that of a pending compaction."""
         return not split(stat.path)[1].startswith(".")
 
     def refuse_false_time(self, instant: Instant, table: str, path: str, *, utc: bool) -> None:
-        """Refuse nothing: names have no completion time."""
+        """Do nothing, because names have no completion time."""
 
     def _is_clustering(self, storage: Storage, path: str, requested_time: str) -> bool:
         """Say whether a pending replacecommit is a clustering; without a requested file it counts as a write."""
@@ -114,8 +115,10 @@ def _is_one_of(instant: Instant, clusterings: set[str]) -> bool:
 
 
 def _refuse_half_an_upgrade(storage: Storage, path: str, known: set[tuple[tuple[str, Action], State]]) -> None:
-    """Raise `CorruptTimelineError` if a folder of layout 2 has instants that this one has no more: Hudi's upgrade moves them one by one, and changes
-    the properties at last. Our own upgrade leaves all of them where they are; what it adds has a heartbeat until the upgrade has ended.
+    """Raise `CorruptTimelineError` if a folder of layout 2 has instants that are missing here: Hudi's upgrade moves them one by one, and then changes
+    the properties.
+
+    Pyhudi's upgrade moves no instant; the instants that it adds have a heartbeat until the upgrade has ended.
     """
     found = ((name, parse_file_name(name)) for name in storage.list_names(path)[0])
     completed = ((name, i) for name, i in found if i is not None and i.is_completed)
