@@ -12,7 +12,8 @@ Invariant: an added key is always contained. A key that was not added may be con
 it holds no more keys than it was sized for.
 
 Hudi sizes every filter for the same number of keys (430 KB by default, even in a file with one row). `BloomBuilder` sizes the filter of a
-small file for about twice its keys; all releases of Hudi read it, since the bytes contain the size.
+small file for about twice its keys; all releases of Hudi read it, since the bytes contain the size. So it does for a file with so many keys that
+Hudi's filter would contain nine of ten keys of any other file: that file gets a few bits, which contain every key, and no key is hashed for it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pyhudi_core.errors import CorruptBaseFileError
-from pyhudi_core.formats.key_hash import KeyBlock, Keys, blocks, key_chunks
+from pyhudi_core.formats.key_hash import KeyBlock, Keys, blocks, key_chunks, refuse_null
 
 DYNAMIC = "DYNAMIC_V0"
 SIMPLE = "SIMPLE"
@@ -39,11 +40,17 @@ _VERSION = -1
 _MURMUR = 1
 _MAX_HASHES = 1024
 _LEAST_ENTRIES = 128
+_LEAST_BITS = 64
 
 # So few keys of one length are hashed one by one: each step over an array costs as much as some hundred numbers.
 _SINGLY = 12
 # A filter that is asked for so few keys is not unpacked.
 _FEW_KEYS = 1_000
+# A filter that contains this share of absent keys is not worth its bytes and its hashes.
+_USELESS = 0.9
+# So many bytes of keys wait until their number is known.
+_WAITING_BYTES = 32 << 20
+_COUNTER_MOST = 2**31 - 1
 
 Bits = npt.NDArray[np.bool_]
 Packed = npt.NDArray[np.uint8]
@@ -99,11 +106,18 @@ class BloomFilter:
         """
         if entries < 1 or not 0 < fpp < 1 or type_code not in (DYNAMIC, SIMPLE):
             raise ValueError(f"no bloom filter for {entries} entries, fpp {fpp}, type {type_code}")
-        bits = math.ceil(entries * (-math.log(fpp) / math.log(2) ** 2))
-        hashes = math.ceil(math.log(2) * bits / entries)
+        bits, hashes = _size(entries, fpp)
         rows = [_no_bits(bits)]
         row_entries = entries if type_code == DYNAMIC else None
         return cls(bits, hashes, rows, row_entries=row_entries, max_entries=max_entries)
+
+    @classmethod
+    def of_every_key(cls, sizing: BloomSizing, keys: int) -> BloomFilter:
+        """Return the small filter of a file with so many keys: it contains every key."""
+        row = np.ones(_LEAST_BITS, np.bool_)
+        made = cls(_LEAST_BITS, 1, [row], row_entries=sizing.entries, max_entries=sizing.max_entries)
+        made._row_keys, made._full = min(keys, _COUNTER_MOST), True
+        return made
 
     @classmethod
     def from_footer(
@@ -152,6 +166,15 @@ class BloomFilter:
     def row_entries(self) -> int | None:
         """The number of keys that one row is sized for; None for a simple filter, whose bytes do not contain it."""
         return self._row_entries
+
+    @property
+    def keys(self) -> int:
+        """How many keys it took; of a simple filter this is not known, and 0."""
+        return 0 if self._row_entries is None else (self._row_count - 1) * self._row_entries + self._row_keys
+
+    @property
+    def _row_count(self) -> int:
+        return len(self._unpacked if self._packed is None else self._packed)
 
     def copy(self) -> BloomFilter:
         """Return a copy; adding keys to it does not change this filter."""
@@ -203,7 +226,7 @@ class BloomFilter:
             self._set(keys.pick(slice(number, None, count)), row)
         self._next_row = (self._next_row + len(keys)) % count
         # Java's counter is a signed 32-bit number; readers only check whether the row is full.
-        self._row_keys = min(self._row_keys + len(keys), 2**31 - 1)
+        self._row_keys = min(self._row_keys + len(keys), _COUNTER_MOST)
 
     def _set(self, keys: Keys, row: Bits) -> None:
         for block in blocks(keys):
@@ -262,46 +285,69 @@ class BloomSizing:
         """Return the number of keys that the filter of such a file is sized for: the next power of two above twice the number of its keys."""
         return min(self.entries, max(_LEAST_ENTRIES, 1 << max(0, 2 * keys - 1).bit_length()))
 
+    @property
+    def most_keys(self) -> int:
+        """The number of keys beyond which a filter of full size is `_USELESS`."""
+        bits, hashes = _size(self.entries, self.fpp)
+        rows = max(1, math.ceil(self.max_entries / self.entries))
+        of_a_row = 1 - (1 - _USELESS) ** (1 / rows)
+        set_bits = of_a_row ** (1 / hashes)
+        return int(-rows * bits / hashes * math.log(1 - set_bits))
+
     def outgrown(self, bloom: BloomFilter, keys: int) -> bool:
         """Say whether a file with that many keys needs a new filter instead of this one of its last version."""
         return bloom.row_entries is not None and bloom.row_entries < min(self.entries, keys)
 
 
 class BloomBuilder:
-    """Builds the filter of one file. Keys are kept until their number is known, or large enough for a filter of full size.
+    """Builds the filter of one file. Keys wait until their number is known, or until they have many bytes.
 
     Args:
         sizing: the size of filters.
         known: the filter of the file's last version, to which new keys are added; None makes a new one.
     """
 
-    __slots__ = ("_count", "_filter", "_sizing", "_waiting")
+    __slots__ = ("_bytes", "_count", "_filter", "_most", "_sizing", "_waiting")
 
     def __init__(self, sizing: BloomSizing, known: BloomFilter | None = None) -> None:
         self._sizing = sizing
         self._filter = known
         self._waiting: list[pa.Array | pa.ChunkedArray] = []
-        self._count = 0
+        self._count = 0 if known is None else known.keys
+        self._most = sizing.most_keys
+        self._bytes = 0
 
     def add(self, keys: pa.Array | pa.ChunkedArray) -> None:
         """Add record keys (strings or binary). Raises `InvalidRecordKeyError` for null, here or in `build`."""
-        if self._filter is not None:
-            self._filter.add(keys)
+        self._count += len(keys)
+        if self._count > self._most:
+            refuse_null(keys)
+            self._filter, self._waiting = None, []
             return
         self._waiting.append(keys)
-        self._count += len(keys)
-        if self._sizing.entries_for(self._count) == self._sizing.entries:
-            self.build()
+        self._bytes += keys.nbytes
+        if self._filter is not None or self._bytes > _WAITING_BYTES:
+            self._take(self._sizing.entries)
 
     def build(self) -> BloomFilter:
         """Return the filter of all keys so far."""
-        if self._filter is None:
-            sizing = self._sizing
-            self._filter = BloomFilter.empty(sizing.entries_for(self._count), sizing.fpp, sizing.max_entries)
+        if self._count > self._most:
+            return BloomFilter.of_every_key(self._sizing, self._count)
+        return self._take(self._sizing.entries_for(self._count))
+
+    def _take(self, entries: int) -> BloomFilter:
+        """Put the keys that wait into the filter; a new one is sized for so many."""
+        found = self._filter or BloomFilter.empty(entries, self._sizing.fpp, self._sizing.max_entries)
         for keys in self._waiting:
-            self._filter.add(keys)
-        self._waiting = []
-        return self._filter
+            found.add(keys)
+        self._filter, self._waiting, self._bytes = found, [], 0
+        return found
+
+
+def _size(entries: int, fpp: float) -> tuple[int, int]:
+    """Return the bits of a row for so many keys, and how many of them a key sets."""
+    bits = math.ceil(entries * (-math.log(fpp) / math.log(2) ** 2))
+    return bits, math.ceil(math.log(2) * bits / entries)
 
 
 def _no_bits(bits: int) -> Bits:

@@ -205,10 +205,15 @@ def _tail(data: npt.NDArray[np.uint8], starts: Ints, length: int) -> Words | Non
     return tail
 
 
-def key_chunks(keys: pa.Array | pa.ChunkedArray) -> list[Keys]:
-    """Return the keys as bytes and offsets, one item for each chunk. Raises `InvalidRecordKeyError` for a null key."""
+def refuse_null(keys: pa.Array | pa.ChunkedArray) -> None:
+    """Raise `InvalidRecordKeyError` for a null key."""
     if keys.null_count:
         raise InvalidRecordKeyError("A record key is null", hint="Fill or drop the rows without a key")
+
+
+def key_chunks(keys: pa.Array | pa.ChunkedArray) -> list[Keys]:
+    """Return the keys as bytes and offsets, one item for each chunk. Raises `InvalidRecordKeyError` for a null key."""
+    refuse_null(keys)
     chunks = keys.chunks if isinstance(keys, pa.ChunkedArray) else [keys]
     return [_keys(chunk) for chunk in chunks if len(chunk)]
 

@@ -298,3 +298,49 @@ def test_few_keys_have_the_bits_that_they_have_among_many(keys: list[bytes]) -> 
         for key in same:
             singly.add(pa.array([key], pa.binary()))
     assert at_once.to_footer() == singly.to_footer()
+
+
+def numbered(first: int, last: int) -> pa.Array:
+    return pa.array(np.arange(first, last)).cast(pa.string())
+
+
+def test_the_most_keys_of_a_filter_are_those_with_which_it_contains_nine_of_ten_absent_keys() -> None:
+    sizing = BloomSizing(100, 1e-3, 300)
+    made = BloomFilter.empty(sizing.entries, sizing.fpp, sizing.max_entries)
+    made.add(numbered(0, sizing.most_keys))
+    share = made.might_contain(numbered(10**6, 10**6 + 20_000)).mean()
+    assert 0.85 < share < 0.95
+    assert made.keys == sizing.most_keys
+    assert 700_000 < BloomSizing().most_keys < 800_000
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["new file", "new version of a file"])
+def test_a_file_of_too_many_keys_has_a_small_filter_that_contains_every_key(known: bool) -> None:
+    sizing = BloomSizing(100, 1e-3, 300)
+    first = BloomBuilder(sizing)
+    first.add(numbered(0, sizing.most_keys))
+    assert not first.build().might_contain(numbered(10**6, 10**6 + 1_000)).all(), "as many as it takes"
+    builder = BloomBuilder(sizing, first.build()) if known else first
+    builder.add(numbered(sizing.most_keys, sizing.most_keys + 1))
+    text, kind = builder.build().to_footer()
+    assert (len(text) < 100, kind) == (True, DYNAMIC)
+    again = BloomFilter.from_footer(text, kind)
+    assert again.might_contain(numbered(0, 5_000)).all()
+    assert again.keys == sizing.most_keys + 1
+    assert not sizing.outgrown(again, 10**7)
+    later = BloomBuilder(sizing, again)
+    later.add(pa.array(["new"]))
+    assert later.build().to_footer()[0] != text and len(later.build().to_footer()[0]) == len(text)
+    with pytest.raises(InvalidRecordKeyError):
+        later.add(pa.array([None], pa.string()))
+
+
+def test_keys_of_many_bytes_do_not_wait() -> None:
+    keys = pa.array([f"{number}" * 1_000 for number in range(1_000)])
+    builder, plain = BloomBuilder(BloomSizing()), BloomFilter.empty()
+    for _ in range(15):
+        builder.add(keys)
+        plain.add(keys)
+    assert builder._bytes < 32 << 20 < 15 * keys.nbytes
+    made = builder.build()
+    assert made.to_footer() == plain.to_footer()
