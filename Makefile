@@ -18,6 +18,9 @@ COMMA := ,
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/bytecode
 export PYTHONDONTWRITEBYTECODE :=
 HUDI_JARS = $(filter-out hudi-rs,$(subst $(COMMA), ,$(HUDI)))
+# Tests of Spark and of Hudi wait most of their time for one JVM, so two processes with a JVM each take little more than half the time.
+# If several releases are tested, each has a JVM, and two processes would need their memory twice.
+BY_TWO := -n 2 --dist loadfile
 TESTS ?= tests
 
 # A symlink leads to the environment of another checkout: nothing is installed into it, and Python imports from this one.
@@ -65,7 +68,7 @@ demo-airflow: $(INSTALLED) ## The same lake through Airflow: a backfill of a wee
 
 interop: $(INSTALLED) java ## Real Apache Hudi reads and continues our tables (HUDI=1.0.2,hudi-rs: only these)
 	$(BIN)/python scripts/interop_env.py $(HUDI_JARS:%=--only hudi-spark3.5-bundle_2.12:%)
-	HUDI_VERSIONS="$(HUDI)" $(BIN)/pytest tests/interop -q --durations=5 -m 'not slow'
+	HUDI_VERSIONS="$(HUDI)" $(BIN)/python scripts/quick_suite.py tests/interop $(if $(filter 1,$(words $(HUDI_JARS))),$(BY_TWO),-n 0)
 
 ifeq ($(LOCAL),1)
 bench: $(INSTALLED)
@@ -78,7 +81,7 @@ endif
 
 smoke35: $(INSTALLED) java ## The doors and the Spark tests with the oldest release of each package, PySpark 3.5 among them (SLOW=1: slow ones, too)
 	$(BIN)/python scripts/environments.py oldest
-	$(OLDEST)/bin/python -m pytest tests/spark -q $(if $(filter 1,$(SLOW)),,-m 'not slow')
+	$(OLDEST)/bin/python $(if $(filter 1,$(SLOW)),-m pytest -q tests/spark,scripts/quick_suite.py tests/spark $(BY_TWO))
 
 cluster: $(INSTALLED) java ## Spark clusters: a master and two workers with an empty environment, two executors in processes of their own, and Spark Connect
 	$(BIN)/python -m pytest tests/spark/test_standalone_cluster.py tests/spark/test_local_cluster.py tests/spark/test_connect.py -q

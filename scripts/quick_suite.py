@@ -1,7 +1,7 @@
 """Run the quick suite, as `make test` does: three concurrent processes, then the tests that must run alone.
 
     python scripts/quick_suite.py tests          everything
-    python scripts/quick_suite.py tests/unit     a part; further words are pytest's
+    python scripts/quick_suite.py tests/unit     a part; further words are pytest's, and outweigh those of this script (`-n 2`)
 
 The test files are distributed over the processes (tests/conftest.py says which tests stay together). Tests marked `alone` measure wall time or the
 disk; they run after the others, with temporary files on the disk. The others have their temporary files in memory if the machine allows it, because
@@ -32,16 +32,17 @@ SHORT_JVMS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Spark sessions of tests end before the better compiler has paid for itself: a start takes 5.5 instead of 11.5 s of processor time."""
 SPARK = {"SPARK_SUBMIT_OPTS": SHORT_JVMS, "SPARK_LAUNCHER_OPTS": SHORT_JVMS}
 SIDE_BY_SIDE = ("-n", str(PROCESSES), "--dist", "loadscope", "--no-loadscope-reorder")
+IN_THIS_PROCESS = ("-n", "0")
 
 
 def main() -> int:
     started = time.monotonic()
     given = sys.argv[1:] or ["tests"]
     folder = temporary_folder()
-    ended = [run(given, "not slow and not alone", SIDE_BY_SIDE, folder)]
+    ended = [run([*SIDE_BY_SIDE, *given], "not slow and not alone", folder)]
     if ended[0] != INTERRUPTED:
         left = with_tests_alone(given)
-        ended.append(run(left, "alone and not slow", (), None) if left else NO_TESTS)
+        ended.append(run([*left, *IN_THIS_PROCESS], "alone and not slow", None) if left else NO_TESTS)
     failed = verdict(ended)
     print(f"quick suite: {'failed' if failed else 'passed'} after {(time.monotonic() - started) / 60:.1f} minutes")
     if folder is not None and failed:
@@ -66,11 +67,11 @@ def with_tests_alone(given: Sequence[str]) -> list[str]:
     return [*found, *others] if found or not folders else []
 
 
-def run(given: list[str], which: str, how: tuple[str, ...], temporary: Path | None) -> int:
+def run(words: Sequence[str], which: str, temporary: Path | None) -> int:
     """Run the tests of a marker expression; their output is shown while they run."""
-    command = [sys.executable, "-m", "pytest", "-q", "--durations=10", *given, "-m", which]
+    command = [sys.executable, "-m", "pytest", "-q", "--durations=10", *words, "-m", which]
     environment = {**SPARK, **os.environ, **({} if temporary is None else {"TMPDIR": str(temporary)})}
-    return subprocess.run([*command, *how], cwd=ROOT, env=environment, check=False).returncode
+    return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
 
 
 def temporary_folder() -> Path | None:

@@ -72,8 +72,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """What stays in one process: a file's tests, for they share fixtures; those that need Spark, for a process has one session at a time; those
     of Airflow, for its models and its API cost seconds once.
 
-    The tests of ``tests/spark`` are one such group, and all others the second: one group alone would take longer than all the rest.
+    The tests of ``tests/spark`` are one such group, and all others the second: one group alone would take longer than all the rest. Without the others
+    there is nothing that a group could run beside: ``--dist loadfile`` gives each process a session, and keeps only the tests of a file together.
     """
+    if config.getvalue("dist") == "loadfile":
+        return None
     from xdist.scheduler import LoadScopeScheduling
 
     class ByFile(LoadScopeScheduling):

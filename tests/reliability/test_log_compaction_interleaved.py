@@ -1,186 +1,74 @@
 """Log compaction concurrent with writers, with another compaction, and with crashes: it changes no row, and each plan is completed once.
 
 The table is merge-on-read with one file group that has two logs, and one that has none. The quick suite takes a share of the orders and crashes, chosen
-by a seed; the slow tests take far more.
+by a seed; the slow tests take far more. What compaction promises, too, is in `compactions`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from functools import cache, partial
-
 import pytest
-from reliability.crash_states import crashed_before
-from reliability.real_table import Row, TableSetup, TableWorld, is_shared, orders, rows_of, world_with_rows
-from reliability.service_runs import BREATHLESS, Act, crash, crash_scenario, in_many_orders
-from reliability.test_conflicts_interleaved import FULL, budget
+from reliability.compactions import AFTER, CRASHED, LIVES, LOG_COMPACTION, upsert
+from reliability.service_runs import crash
+from reliability.test_conflicts_interleaved import budget
 
-from pyhudi_core.errors import CommitAbortedError, CommitConflictError
-from pyhudi_core.testing import Bounds, History, Profile, SimOptions
-from pyhudi_core.testing.crash_cases import CrashPlan, CrashScenario
+from pyhudi_core.testing import Bounds, Profile
+from pyhudi_core.testing.crash_cases import CrashPlan
 
-BASE: tuple[Row, ...] = ((1, "a", 10.0), (2, "a", 20.0), (3, "b", 30.0))
-OPTIONS = {**FULL, "hoodie.table.type": "MERGE_ON_READ", "hoodie.log.compaction.blocks.threshold": 2}
-
-
-def setup_of(planned: bool, **options: object) -> TableSetup:
-    return _setup(planned, tuple(sorted(options.items())))
-
-
-@cache
-def _setup(planned: bool, options: tuple[tuple[str, object], ...]) -> TableSetup:
-    """A world with the table; ``planned``: a compaction of it is on the timeline."""
-    empty = TableSetup(SimOptions(lease_s=60, shared=is_shared), OPTIONS)
-    made = world_with_rows(*BASE, setup=empty)
-    made.table().upsert(orders((2, "a", 20.5)))
-    made.table().upsert(orders((2, "a", 21.0)))
-    if planned:
-        made.table().log_compaction.schedule()
-    image, now = made.storage.image(), made.scheduler.time_ms
-    # Whoever takes another process for dead removes its files and markers, so these are shared as well.
-    sim = replace(empty.sim, image=image, start_ms=now + 1_000, shared=SimOptions().shared if options else is_shared)
-    return replace(empty, sim=sim, options={**OPTIONS, **dict(options)})
-
-
-def run(world: TableWorld) -> object:
-    return world.table().log_compaction.run()
-
-
-def execute(world: TableWorld) -> object:
-    """The work of a process that finds a plan; if another process completes the plan first, this one raises an error."""
-    try:
-        return world.table().log_compaction.execute()
-    except (CommitAbortedError, CommitConflictError) as refused:
-        return refused
-
-
-def upsert(*rows: Row) -> Act:
-    return lambda world: world.table().upsert(orders(*rows))
-
-
-def overwrite(world: TableWorld) -> object:
-    return world.table().insert_overwrite(orders((9, "a", 9.0)))
-
-
-def holds(*expected: Row, completions: int | None = None) -> Callable[[TableWorld, History], None]:
-    def check(world: TableWorld, history: History) -> None:
-        assert not list(history.of("failed")), history
-        table = world.table()
-        assert rows_of(table) == tuple(sorted(expected))
-        compactions = [i for i in table.timeline.commits if table.commit_metadata(i).operation == "LOG_COMPACT"]
-        assert completions is None or len(compactions) == completions
-        found = table.check()
-        assert not [f for f in found.findings if f.severity.value == "error"], found.findings
-        # The next log compaction finishes whatever is left, and changes no row either.
-        world.wait()
-        table.log_compaction.take_over()
-        world.table().log_compaction.execute()
-        world.table().log_compaction.run()
-        table = world.table()
-        assert rows_of(table) == tuple(sorted(expected))
-        assert not table.timeline.pending.instants
-        world.table().compaction.run()
-        assert rows_of(table) == tuple(sorted(expected)), "a compaction merges the old logs and the new one"
-        assert table.check().ok, table.check().findings
-
-    return check
-
-
-AFTER = ((1, "a", 10.0), (2, "a", 21.0), (3, "b", 30.0))
-BESIDE: dict[str, tuple[bool, Act, Callable[[TableWorld, History], None]]] = {
-    "an update of the group": (False, upsert((2, "a", 22.0)), holds(AFTER[0], (2, "a", 22.0), AFTER[2])),
-    "an update and a new key, with a plan": (
-        True, upsert((2, "a", 22.0), (7, "a", 7.0)), holds(AFTER[0], (2, "a", 22.0), (7, "a", 7.0), AFTER[2]),
+HOLDS = LOG_COMPACTION.beside()
+BESIDE = {
+    "an update of the group": HOLDS["an update of the group"],
+    "an update and a new key, with a plan": HOLDS["an update and a new key, with a plan"],
+    "an append to a log of a writer that may be older": (
+        True,
+        upsert((2, "a", 22.0)),
+        LOG_COMPACTION.holds(AFTER[0], (2, "a", 22.0), AFTER[2]),
     ),
-    "an append to a log of a writer that may be older": (True, upsert((2, "a", 22.0)), holds(AFTER[0], (2, "a", 22.0), AFTER[2])),
-    "an overwrite of the partition": (True, overwrite, holds((9, "a", 9.0), AFTER[2])),
-    "another run": (False, run, holds(*AFTER, completions=1)),
-    "a compaction": (False, lambda world: world.table().compaction.run(), holds(*AFTER)),
-}  # fmt: skip
-
-
-def beside(name: str, bounds: Bounds, by_chance: int) -> None:
-    planned, other, check = BESIDE[name]
-    in_many_orders(name, setup_of(planned), (execute if planned else run, other), check, bounds, by_chance)
+    "an overwrite of the partition": HOLDS["an overwrite of the partition"],
+    "another run": HOLDS["another run"],
+    "a compaction": (False, lambda world: world.table().compaction.run(), LOG_COMPACTION.holds(*AFTER)),
+}
 
 
 @pytest.mark.one_in(3)
 @pytest.mark.row("K6", "N4")
 @pytest.mark.parametrize("name", BESIDE)
 def test_a_log_compaction_beside_another_process(name: str) -> None:
-    beside(name, Bounds(preemptions=1, schedules=budget(8)), budget(2))
+    LOG_COMPACTION.explore(name, BESIDE[name], Bounds(preemptions=1, schedules=budget(8)), budget(2))
 
 
 @pytest.mark.slow
 @pytest.mark.row("K6", "N4")
 @pytest.mark.parametrize("name", BESIDE)
 def test_a_log_compaction_beside_another_process_in_far_more_orders(name: str) -> None:
-    beside(name, Bounds(preemptions=2, schedules=2_000), 500)
-
-
-def two_executors(bounds: Bounds, by_chance: int, **options: object) -> None:
-    check = holds(*AFTER, completions=None if options else 1)
-    in_many_orders("two executors", setup_of(True, **options), (execute, execute), check, bounds, by_chance, seed=3)
+    LOG_COMPACTION.explore(name, BESIDE[name], Bounds(preemptions=2, schedules=2_000), 500)
 
 
 @pytest.mark.row("L6", "N4")
 def test_two_executors_of_one_log_compaction() -> None:
-    two_executors(Bounds(preemptions=1, schedules=budget(8)), budget(2))
+    LOG_COMPACTION.two_executors(Bounds(preemptions=1, schedules=budget(8)), budget(2))
 
 
 @pytest.mark.row("L6", "N4")
 def test_two_executors_of_one_log_compaction_that_take_each_other_for_dead() -> None:
     """Then each registers after the other, and only the last one can complete the plan, unless the first was faster."""
-    two_executors(Bounds(preemptions=1, schedules=budget(8)), budget(6), **BREATHLESS)
+    LOG_COMPACTION.two_executors(Bounds(preemptions=1, schedules=budget(8)), budget(6), **LIVES["breathless"])
 
 
 @pytest.mark.slow
 @pytest.mark.row("L6", "N4")
-@pytest.mark.parametrize("options", [{}, BREATHLESS], ids=["living", "breathless"])
-def test_two_executors_of_one_log_compaction_in_far_more_orders(options: dict[str, object]) -> None:
-    two_executors(Bounds(preemptions=2, schedules=2_000), 1_000, **options)
-
-
-# --- crashes
-
-
-def next_writer(world: TableWorld) -> None:
-    """A writer, and then the process that maintains the table."""
-    world.table().upsert(orders((90, "a", 90.0)))
-    world.table().log_compaction.take_over()
-    world.table().log_compaction.execute()
-
-
-def scenario(
-    name: str, operate: Act, planned: bool, profile: Profile, prepare: Act | None = None
-) -> CrashScenario[TableWorld]:
-    return crash_scenario(name, setup_of(planned), operate, next_writer, profile, prepare)
-
-
-def with_dead_executor(world: TableWorld) -> None:
-    """A process that died after it wrote its files."""
-    crashed_before(world, execute, "list", "*/.temp/*")
-
-
-SCENARIOS: dict[str, Callable[[Profile], CrashScenario[TableWorld]]] = {
-    "run": partial(scenario, "run", run, False),
-    "schedule": partial(scenario, "schedule", lambda world: world.table().log_compaction.schedule(), False),
-    "execute": partial(scenario, "execute", lambda world: world.table().log_compaction.execute(), True),
-    "take_over": partial(
-        scenario, "take_over", lambda world: world.table().log_compaction.take_over(), True, prepare=with_dead_executor
-    ),
-}
+@pytest.mark.parametrize("lives", LIVES)
+def test_two_executors_of_one_log_compaction_in_far_more_orders(lives: str) -> None:
+    LOG_COMPACTION.two_executors(Bounds(preemptions=2, schedules=2_000), 1_000, **LIVES[lives])
 
 
 @pytest.mark.row("K11", "L6")
 def test_a_log_compaction_that_dies_at_any_call_changes_no_row_and_is_finished() -> None:
-    crash(SCENARIOS["run"](Profile.S3), CrashPlan(share=0.02, every_site=False))
+    crash(LOG_COMPACTION.crashes("run", Profile.S3), CrashPlan(share=0.02, every_site=False))
 
 
 @pytest.mark.slow
 @pytest.mark.row("K11", "L6")
 @pytest.mark.parametrize("profile", [Profile.S3, Profile.LOCAL_POSIX])
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", CRASHED)
 def test_a_log_compaction_dies_at_every_call(profile: Profile, name: str) -> None:
-    crash(SCENARIOS[name](profile), CrashPlan(twice=0.1))
+    crash(LOG_COMPACTION.crashes(name, profile), CrashPlan(twice=0.1))

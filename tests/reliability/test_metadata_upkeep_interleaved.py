@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 
 import pytest
 from reliability.crash_states import with_kept_metadata_table
-from reliability.real_table import OPTIONS, TableSetup, TableWorld, is_shared, orders, rows_of, table_world
-from reliability.service_runs import Act, crash, crash_scenario, in_many_orders
+from reliability.metadata_services import it_is_true_after, next_writer_and, upsert
+from reliability.real_table import OPTIONS, TableSetup, TableWorld, is_shared, orders, table_world
+from reliability.service_runs import Act, Check, crash, crash_scenario, in_many_orders
 from reliability.test_conflicts_interleaved import budget
-from support.metadata_tables import assert_metadata_is_true, left_in_metadata_table
 
 from pyhudi_core.errors import CommitAbortedError
-from pyhudi_core.testing import Bounds, History, Profile, SimOptions
+from pyhudi_core.testing import Bounds, Profile, SimOptions
 from pyhudi_core.testing.crash_cases import CrashPlan, CrashScenario
 
 BOUNDS = {
@@ -49,10 +48,6 @@ def archive(world: TableWorld) -> object:
     return world.table().metadata_archival.run()
 
 
-def upsert(world: TableWorld) -> object:
-    return world.table().upsert(orders((1, "a", 10.0), (7, "n", 7.0)))
-
-
 def finished(world: TableWorld) -> None:
     """Whoever looks after the table later executes what is left."""
     world.table().metadata_cleaning.take_over()
@@ -60,21 +55,8 @@ def finished(world: TableWorld) -> None:
     world.table().metadata_archival.take_over()
 
 
-def it_is_true(*keys: int) -> Callable[[TableWorld, History], None]:
-    def check(world: TableWorld, history: History) -> None:
-        assert not history.of("failed"), [str(event.value) for event in history.of("failed")]
-        assert_metadata_is_true(world.table())
-        world.wait()
-        finished(world)
-        table = world.table()
-        assert_metadata_is_true(table)
-        assert not left_in_metadata_table(table)
-        assert [row[0] for row in rows_of(table)] == list(keys)
-
-    return check
-
-
-PAIRS: dict[str, tuple[Act, Act, Callable[[TableWorld, History], None]]] = {
+it_is_true = it_is_true_after(finished)
+PAIRS: dict[str, tuple[Act, Act, Check]] = {
     "a clean and a writer": (clean, upsert, it_is_true(1, 2, 3, 7)),
     "a clean and archival": (clean, archive, it_is_true(1, 2, 3)),
     "archival and a writer": (archive, upsert, it_is_true(1, 2, 3, 7)),
@@ -100,15 +82,8 @@ def test_upkeep_of_the_metadata_table_in_far_more_orders(name: str) -> None:
     beside(name, Bounds(preemptions=1, schedules=400), 200)
 
 
-def proceed(world: TableWorld) -> None:
-    world.table().upsert(orders((90, "a", 90.0)))
-    finished(world)
-    # If the dead process had decided, the writer has published that; the next look finds what it left.
-    world.table().failed_writes.run()
-
-
 def scenario(name: str, profile: Profile) -> CrashScenario[TableWorld]:
-    return crash_scenario(name, _setup(False), SCENARIOS[name], proceed, profile)
+    return crash_scenario(name, _setup(False), SCENARIOS[name], next_writer_and(finished), profile)
 
 
 SCENARIOS: dict[str, Act] = {

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from reliability.compactions import AFTER, COMPACTION, upsert
 from reliability.real_table import Row, TableWorld, rows_of
 from reliability.service_runs import Act, in_many_orders
 from reliability.stories import Story, batch
-from reliability.test_compaction_interleaved import AFTER, execute, run, setup_of, upsert
 from reliability.test_conflicts_interleaved import budget
 from reliability.test_foreign_writer import JavaWriter
 
@@ -51,7 +51,7 @@ NEW: dict[str, tuple[bool, tuple[Row, ...]]] = {
 def test_a_compaction_beside_a_writer_with_another_clock(name: str, skew_ms: int) -> None:
     """Completion times say which logs belong to which base file, so a time in the past would lose a log. The bound of these tables is 1 ms."""
     planned, new = NEW[name]
-    setup = setup_of(planned)
+    setup = COMPACTION.setup_of(planned)
     setup = replace(setup, sim=replace(setup.sim, profile=Profile.S3, offsets_ms={"b": skew_ms}, one_machine=True))
     expected = tuple(sorted({row[0]: row for row in (*AFTER, *new)}.values()))
 
@@ -63,7 +63,7 @@ def test_a_compaction_beside_a_writer_with_another_clock(name: str, skew_ms: int
         world.table().compaction.run()
         assert rows_of(world.table()) == expected
 
-    acts: tuple[Act, Act] = (execute if planned else run, upsert(*new))
+    acts: tuple[Act, Act] = (COMPACTION.execute if planned else COMPACTION.run, upsert(*new))
     in_many_orders(f"{name}, {skew_ms}", setup, acts, check, Bounds(preemptions=1, schedules=budget(10)), budget(3))
 
 

@@ -19,7 +19,7 @@ import tempfile
 import pytest
 
 def test_beside_others():
-    assert "PYTEST_XDIST_WORKER" in os.environ
+    assert os.environ["PYTEST_XDIST_WORKER_COUNT"] == "2"
     assert "TieredStopAtLevel=1" in os.environ["SPARK_SUBMIT_OPTS"]
     assert tempfile.gettempdir() != os.environ["USUAL"] or not os.access("/dev/shm", os.W_OK)
 
@@ -36,9 +36,10 @@ def test_at_night():
 
 def test_tests_run_beside_each_other_or_alone_and_slow_ones_not_at_all(tmp_path: Path) -> None:
     (tmp_path / "test_small.py").write_text(SUITE)
+    words = ["-c", str(ROOT / "pyproject.toml"), "-p", "no:cacheprovider", "-n", "2"]  # these outweigh the script's own
     outside = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), str(tmp_path), "-c", str(ROOT / "pyproject.toml"), "-p", "no:cacheprovider"],
+        [sys.executable, str(SCRIPT), str(tmp_path), *words],
         env={**outside, "TMPDIR": str(tmp_path), "USUAL": str(tmp_path)},
         capture_output=True,
         text=True,
