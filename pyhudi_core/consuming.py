@@ -26,8 +26,10 @@ from pyhudi_core.read.bounds import TimePoint, archived_of, interval_bound
 from pyhudi_core.read.changes import ChangeFeed
 from pyhudi_core.read.expired import how_to_keep_more
 from pyhudi_core.read.scan import Scan
+from pyhudi_core.storage.same_place import same_folder
 from pyhudi_core.table import HudiTable
 from pyhudi_core.table_transactions import CommitTogether, checked
+from pyhudi_core.timeline import properties_file
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.write.batch import UserRows
 from pyhudi_core.write.handle import commit_with_retries
@@ -102,7 +104,7 @@ class Consumer:
                 )
         if self.most_commits is not None and self.most_commits < 1:
             raise InvalidOptionError("most_commits is less than 1", hint="Give the most commits of one batch, or None.")
-        if self.source._opened.storage.real_location == self.into._opened.storage.real_location:
+        if same_folder(self.source._opened.storage, self.into._opened.storage, properties_file.PATH):
             raise InvalidOptionError(
                 "The source and the output of a consumer are the same table, so it would never come to an end",
                 table=self.into.location,
