@@ -30,6 +30,7 @@ class HudiConsumerOperator(HudiOperator):
         operation: as for a `HudiWriteOperator`.
         consumer: the name of the checkpoint; the default is the DAG and the task, of a mapped task with the source.
         most_commits: the most commits of the source in one batch. Batches follow each other until nothing is new.
+        pre_commit: validators that can refuse a commit, such as ``hudi.not_null("id")``; the batch is then read again by the next run.
         after_gap: what to do if changes were cleaned before they were read, or undone by a restore: ``fail``; ``rebuild``: make the output
             anew from all rows of the source.
 
@@ -49,6 +50,7 @@ class HudiConsumerOperator(HudiOperator):
         consumer: str = "",
         most_commits: int | None = None,
         after_gap: Literal["fail", "rebuild"] = "fail",
+        pre_commit: Sequence[Any] = (),
         record_key: str | Sequence[str] = (),
         partition_by: str | Sequence[str] = (),
         ordering: str | None = None,
@@ -69,6 +71,7 @@ class HudiConsumerOperator(HudiOperator):
         self.source, self.into, self.operation = source, into, operation
         self.python_callable, self.op_kwargs = python_callable, dict(op_kwargs or {})
         self.consumer, self.most_commits, self.after_gap = consumer, most_commits, after_gap
+        self.pre_commit = tuple(pre_commit)
 
     def execute(self, context: Any) -> list[dict[str, Any]]:
         """Process all batches. Raises ``AirflowSkipException`` if nothing is new."""
@@ -132,7 +135,7 @@ class HudiConsumerOperator(HudiOperator):
         asked = orchestration.write_asked_for(self.python_callable(batch, **self.op_kwargs), operation, giver.name)
         rows = orchestration.normalised(asked.data, giver, keep_empty=asked.operation == _REBUILD)
         extra = {**run.extra(), **asked.extra_metadata}
-        return batch.commit(rows, asked.operation, extra_metadata=extra, gate=run.gate)
+        return batch.commit(rows, asked.operation, extra_metadata=extra, gate=run.gate, pre_commit=self.pre_commit)
 
     @staticmethod
     def _checkpoint(consumer: hudi.Consumer) -> str:
