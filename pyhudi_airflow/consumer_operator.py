@@ -30,6 +30,7 @@ class HudiConsumerOperator(HudiOperator):
         operation: as for a `HudiWriteOperator`.
         consumer: the name of the checkpoint; the default is the DAG and the task, for a mapped task with the source.
         most_commits: the maximum number of commits of the source in one batch. Batches follow each other until there are no new commits.
+        pre_commit: validators that can refuse a commit, such as ``hudi.not_null("id")``; the next run then reads the batch again.
         after_gap: what to do if changes were cleaned before they were read, or undone by a restore: ``fail``; ``rebuild``: build the output again
             from all rows of the source.
 
@@ -50,6 +51,7 @@ class HudiConsumerOperator(HudiOperator):
         consumer: str = "",
         most_commits: int | None = None,
         after_gap: Literal["fail", "rebuild"] = "fail",
+        pre_commit: Sequence[Any] = (),
         record_key: str | Sequence[str] = (),
         partition_by: str | Sequence[str] = (),
         ordering: str | None = None,
@@ -70,6 +72,7 @@ class HudiConsumerOperator(HudiOperator):
         self.source, self.into, self.operation = source, into, operation
         self.python_callable, self.op_kwargs = python_callable, dict(op_kwargs or {})
         self.consumer, self.most_commits, self.after_gap = consumer, most_commits, after_gap
+        self.pre_commit = tuple(pre_commit)
 
     def execute(self, context: Any) -> list[dict[str, Any]]:
         """Process all batches. Raises ``AirflowSkipException`` if there are no new commits."""
@@ -133,7 +136,7 @@ class HudiConsumerOperator(HudiOperator):
         asked = orchestration.write_asked_for(self.python_callable(batch, **self.op_kwargs), operation, giver.name)
         rows = orchestration.normalised(asked.data, giver, keep_empty=asked.operation == _REBUILD)
         extra = {**run.extra(), **asked.extra_metadata}
-        return batch.commit(rows, asked.operation, extra_metadata=extra, gate=run.gate)
+        return batch.commit(rows, asked.operation, extra_metadata=extra, gate=run.gate, pre_commit=self.pre_commit)
 
     @staticmethod
     def _checkpoint(consumer: hudi.Consumer) -> str:

@@ -26,9 +26,12 @@ from pyhudi_core.read.bounds import TimePoint, archived_of, interval_bound
 from pyhudi_core.read.changes import ChangeFeed
 from pyhudi_core.read.expired import how_to_keep_more
 from pyhudi_core.read.scan import Scan
+from pyhudi_core.storage.same_place import same_folder
 from pyhudi_core.table import HudiTable
 from pyhudi_core.table_transactions import CommitTogether, checked
+from pyhudi_core.timeline import properties_file
 from pyhudi_core.transaction.commit import Gate
+from pyhudi_core.validators import Validator
 from pyhudi_core.write.batch import UserRows
 from pyhudi_core.write.handle import commit_with_retries
 from pyhudi_core.write.result import Commit
@@ -102,7 +105,7 @@ class Consumer:
                 )
         if self.most_commits is not None and self.most_commits < 1:
             raise InvalidOptionError("most_commits is less than 1", hint="Give the most commits of one batch, or None.")
-        if self.source._opened.storage.real_location == self.into._opened.storage.real_location:
+        if same_folder(self.source._opened.storage, self.into._opened.storage, properties_file.PATH):
             raise InvalidOptionError(
                 "The source and the output of a consumer are the same table, so it would never come to an end",
                 table=self.into.location,
@@ -258,23 +261,27 @@ class Batch:
         extra_metadata: Mapping[str, str] | None = None,
         gate: Gate | None = None,
         beside: Sequence[tuple[HudiTable, object]] = (),
+        pre_commit: Sequence[Validator] = (),
     ) -> Commit:
         """Write rows and the checkpoint in one commit; without rows, the commit has only the checkpoint. ``gate`` is asked just before each commit.
 
         ``beside`` are further tables, each with rows to upsert: they change in the same step as the output, or not at all (`hudi.transaction`).
 
         ``deletes`` are keys of rows to delete. They are deleted by a commit of their own before: a consumer that dies between the two deletes them
-        again when it processes the batch again. Raises `CommitRequirementError` if another process has moved the checkpoint, before the
-        deletes or before the rows, and as the operation does.
+        again when it processes the batch again.
+
+        ``pre_commit`` are validators of what is written to the output, deletes included. One that refuses leaves the checkpoint where it is.
+
+        Raises `CommitRequirementError` if another process has moved the checkpoint, before the deletes or before the rows, and as the operation does.
         """
         if self.is_committed:
             raise InvalidOptionError("This batch is committed already", hint="Call consumer.next() for the next one.")
         if deletes is not None:
-            self._write("delete", deletes, {}, gate, allow_empty=False)
+            self._write("delete", deletes, {}, gate, pre_commit, allow_empty=False)
         checkpoint = Checkpoint(self.consumer.source.name, self.until, self.restored).to_json()
         extra = {**(extra_metadata or {}), f"{CONSUMER_KEY}{self.consumer.name}": checkpoint}
         allow_empty = not operation.startswith("insert_overwrite")
-        made = self._write(operation, data, extra, gate, beside, allow_empty=allow_empty)
+        made = self._write(operation, data, extra, gate, pre_commit, beside, allow_empty=allow_empty)
         self.is_committed = True
         return made
 
@@ -284,6 +291,7 @@ class Batch:
         data: object,
         extra: Mapping[str, str],
         gate: Gate | None,
+        pre_commit: Sequence[Validator],
         beside: Sequence[tuple[HudiTable, object]] = (),
         *,
         allow_empty: bool,
@@ -295,13 +303,15 @@ class Batch:
         name = self.consumer.name
         ours = EntryIsOurs(f"{CONSUMER_KEY}{name}", self.seen, f"the checkpoint of the consumer {name!r}")
         if operation == "upsert" and data is not None and not beside:
-            with into._writing(OperationType.UPSERT, extra, None, ()) as write:
+            with into._writing(OperationType.UPSERT, extra, None, pre_commit) as write:
                 write.note(requirements=[ours], allow_empty=True)
-                if write.context.options.shares_commits and into._opened.pre_commit is None:
+                shares = write.context.options.shares_commits and into._opened.pre_commit is None
+                if shares and pre_commit == ():
                     return combined.upsert(write, into._upserting, data, gate)
                 return write.until_committed(UserRows(data), gate)
         with CommitTogether() as together, ExitStack() as writes:
-            write = writes.enter_context(into.begin(operation, extra, requirements=[ours], allow_empty=allow_empty))
+            begun = into.begin(operation, extra, requirements=[ours], pre_commit=pre_commit, allow_empty=allow_empty)
+            write = writes.enter_context(begun)
             if not beside:
                 return commit_with_retries(write, partial(write.write, data), gate)
             staged = {into.location: write.write(data)}

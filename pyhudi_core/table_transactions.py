@@ -29,6 +29,7 @@ from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.storage.paths import parse_location
+from pyhudi_core.storage.same_place import same_folder, see_same_object
 from pyhudi_core.table import HudiTable
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
@@ -342,25 +343,31 @@ def _one_of(tables: Iterable[HudiTable], table: object) -> HudiTable | None:
     """Return the table that another handle is of, however its location is written; None if it is of none."""
     if not isinstance(table, HudiTable):
         return None
-    real = table._opened.storage.real_location
-    return next((one for one in tables if one._opened.storage.real_location == real), None)
+    storage = table._opened.storage
+    return next((one for one in tables if same_folder(one._opened.storage, storage, properties_file.PATH)), None)
 
 
 def _refuse_other_stores(storages: Sequence[Storage]) -> None:
-    """Raise `InvalidOptionError` if the storage options of the first table lead to another store than those of another table.
+    """Raise `InvalidOptionError` if the account and the storage options of the first table lead to another store than those of another table.
 
     Who finishes the transaction of a dead writer opens all of its tables with the options of the one that he writes. An endpoint may be written in
-    several ways, so a table in a store that has other options is looked at with both.
+    several ways, so a table in a store that has other options, or another account, is looked at with both.
     """
     network = [storage for storage in storages if storage.capabilities.parallel_calls > 1]
     for other in network[1:]:
-        options = network[0].spec().options
-        if other.spec().options == options:
+        first = network[0]
+        options = first.spec().options
+        if other.spec().options == options and other.store == first.store:
             continue
-        found, same = other.head(properties_file.PATH), open_storage(other.location, options).head(properties_file.PATH)
-        if (found and (found.etag, found.modified_ms)) != (same and (same.etag, same.modified_ms)):
+        there = parse_location(other.location).in_store_of(parse_location(first.location))
+        if not see_same_object(other, open_storage(there, options), properties_file.PATH):
+            stores = (
+                ""
+                if other.store == first.store
+                else f" ({other.store or 'of the cloud'}, and not {first.store or 'of the cloud'})"
+            )
             raise InvalidOptionError(
-                f"The tables are in several stores: with the storage options of {network[0].location}, {other.location} is another place",
+                f"The tables are in several stores: with the storage options of {first.location}, {other.location} is another place{stores}",
                 table=other.location,
                 hint="Every writer of one of the tables must reach all of them. Put the tables into one bucket, and open them with the same options.",
             )
@@ -374,7 +381,11 @@ def refuse_apart(locations: Sequence[str], zones: Iterable[str], real: Sequence[
         zones: the zones of their timelines, ``UTC`` or ``LOCAL``.
         real: where the locations lead, if not to themselves.
     """
-    places = [parse_location(location).canonical for location in locations] if real is None else real
+    given = [parse_location(location) for location in locations]
+    places = [location.canonical for location in given] if real is None else real
+    hosts = {} if real is not None else {location.host: location.text for location in given if location.host}
+    if len(hosts) > 1:
+        _refuse_stores(hosts.values())
     twice = [location for location, place in zip(locations, places, strict=True) if places.count(place) > 1]
     if twice:
         raise InvalidOptionError("A table is given twice", table=min(twice), hint="Give each table once.")
@@ -383,16 +394,19 @@ def refuse_apart(locations: Sequence[str], zones: Iterable[str], real: Sequence[
             f"{len(locations)} tables are more than the {_MOST} that one transaction takes",
             hint="All locks are held until the last table is prepared. Write fewer tables at once.",
         )
-    stores = {_store(place) for place in places}
-    if len(stores) > 1:
-        raise InvalidOptionError(
-            f"The tables are in several stores: {', '.join(sorted(stores))}",
-            hint="One object decides for all tables, and every writer of one of them must reach it. Put the tables into one bucket, or on one disk.",
-        )
+    if len(stores := {_store(place) for place in places}) > 1:
+        _refuse_stores(stores)
     if len(set(zones)) > 1:
         raise InvalidOptionError(
             "The timelines of the tables are in UTC and in local time", hint="They cannot share a completion time."
         )
+
+
+def _refuse_stores(stores: Iterable[str]) -> None:
+    raise InvalidOptionError(
+        f"The tables are in several stores: {', '.join(sorted(stores))}",
+        hint="One object decides for all tables, and every writer of one of them must reach it. Put the tables into one bucket, or on one disk.",
+    )
 
 
 def why_not_together(tables: Sequence[HudiTable]) -> str:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pyhudi_core.engine.pandas_frames import is_pandas as is_pandas
     from pyhudi_core.errors import from_extra as from_extra
     from pyhudi_core.model.masking import is_secret as is_secret
+    from pyhudi_core.model.masking import masked_text as masked_text
     from pyhudi_core.options import options_for_open as options_for_open
     from pyhudi_core.options.fitting import refuse_unfit_options as refuse_unfit_options
     from pyhudi_core.orchestration.backlog import Backlog as Backlog
@@ -145,6 +146,7 @@ _HOMES = {
     "how_to_keep_more": "read.expired",
     "is_pandas": "engine.pandas_frames",
     "is_secret": "model.masking",
+    "masked_text": "model.masking",
     "is_shared": "orchestration.sharing",
     "moment_of": "orchestration.instant_times",
     "newest_with_rows": "orchestration.past_commits",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -147,8 +148,11 @@ def _literal(field: pa.Field, node: Literal, text: str, zone: TimeZone) -> pc.Ex
         return pc.scalar(pa.scalar(None, field.type))
     try:
         fitted = fit_literal(node, field.type, zone)
-        if isinstance(node.value, dt.datetime) and pa.types.is_date(field.type):
-            raise PredicateError("it has a time of day")
+        is_time = isinstance(node.value, dt.datetime) or (
+            isinstance(node.value, str) and _TIME_OF_DAY.search(node.value)
+        )
+        if is_time and pa.types.is_date(field.type):
+            raise PredicateError("it has a time of day, which the column would lose")
         stored = _stored(pa.chunked_array([pa.array([fitted.value], fitted.type)]), field)[0]
         if _is_rounded(node.value, stored.as_py()):
             raise PredicateError(f"it would be rounded to {stored.as_py()}")
@@ -187,6 +191,8 @@ def _unfit(field: pa.Field, what: str, why: str) -> PredicateError:
     )
 
 
+_TIME_OF_DAY = re.compile(r"\d(?:T|\s)\s*\S")
+"""What follows the day in a text."""
 _HOW_ELSE = "Give a value of this type; a struct with all of its fields"
 _CAST = "Give a value of this type, or CAST(... AS {}) in SQL"
 _HOW = {

@@ -13,7 +13,6 @@ Invariants of the result
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -29,7 +28,6 @@ from pyhudi_core.predicates.coercion import common_type, fit_literal, is_string,
 from pyhudi_core.predicates.date_math import DAY
 from pyhudi_core.predicates.functions import ARITHMETIC, DATE_PARTS, check_cast, result_type, target_type
 from pyhudi_core.predicates.local_times import LOCAL, MOMENT
-from pyhudi_core.predicates.spelling import meant_by
 from pyhudi_core.predicates.tree import (
     FALSE,
     TRUE,
@@ -46,6 +44,7 @@ from pyhudi_core.predicates.tree import (
     Or,
     text_of,
 )
+from pyhudi_core.predicates.unknown_columns import unknown_column
 
 T = TypeVar("T")
 
@@ -177,26 +176,12 @@ class _Binder:
     def _column(self, column: ColumnName) -> ColumnName:
         path = field_path(self._schema, column.path)
         if path is None:
-            raise self._no_column(column)
+            ends = (field_path(self._schema, column.path[:end]) for end in range(len(column.path) - 1, 0, -1))
+            raise unknown_column(column, next((known for known in ends if known is not None), ()), self._schema)
         kind: pa.DataType = pa.struct(list(self._schema))
         for name in path:
             kind = kind.field(name).type
         return ColumnName(path, kind)
-
-    def _no_column(self, column: ColumnName) -> PredicateError:
-        inside = field_path(self._schema, column.path[:1]) if len(column.path) > 1 else None
-        kind = pa.struct(list(self._schema)) if inside is None else self._schema.field(inside[0]).type
-        fields = [kind.field(index).name for index in range(kind.num_fields)] if pa.types.is_struct(kind) else []
-        near = difflib.get_close_matches(column.path[0 if inside is None else 1], fields, n=1)
-        structs = [name for name in fields if inside is None and pa.types.is_struct(kind.field(name).type)]
-        if len(structs) == len(fields):  # the two sides of a merge: their columns are meant
-            fields = [f"{name}.{part.name}" for name in structs for part in kind.field(name).type]
-            near = near or [full for full in fields if full.partition(".")[2].lower() == column.path[-1].lower()][:1]
-        names = ", ".join(fields[:30])
-        there = f"The columns are {names}" if names else "It is computed without columns"
-        known = f"Did you mean {near[0]}?" if near else f"{there}; write text in quotes, such as 'a'"
-        hint = meant_by(column.name) or meant_by(f"= {column.name}") or known
-        return PredicateError(f"the where uses the column {column.name!r}, which does not exist", hint=hint)
 
     def _coalesced(self, args: list[Node]) -> Node:
         """Return the call for the first argument that is not null, with all arguments in one type."""

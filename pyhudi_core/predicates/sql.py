@@ -178,7 +178,7 @@ def _dot(part: Any) -> Node:
     left = _node(part.this)
     if not isinstance(left, ColumnName) or not isinstance(part.expression, exp.Identifier):
         raise _not_understood(part)
-    return ColumnName((*left.path, part.expression.name))
+    return ColumnName((*left.path, part.expression.name), at=left.at)
 
 
 def _literal(part: Any) -> Node:

@@ -33,6 +33,11 @@ class ColumnName:
         """The dotted name, as used in statistics."""
         return ".".join(self.path)
 
+    @property
+    def place(self) -> str:
+        """Where it stands in the text, in words; empty if it is not known."""
+        return "" if self.at is None else f" at character {self.at + 1}"
+
 
 @dataclass(frozen=True, slots=True)
 class Literal:

@@ -15,6 +15,7 @@ from pyhudi_core.predicates.binding import field_path
 from pyhudi_core.predicates.sql import SqlPart
 from pyhudi_core.read.scan import Scan
 from pyhudi_core.statements.fitting import fitted
+from pyhudi_core.statements.insert_defaults import Cells, left_out, put_in, taken_out
 from pyhudi_core.statements.names import Names
 from pyhudi_core.statements.queries import query
 from pyhudi_core.statements.text import not_understood, place_of, refuse_other_parts
@@ -87,12 +88,13 @@ def rows_to_insert(how: Changing, tree: Any) -> tuple[HudiTable, pa.Table, dict[
     target = named.this if isinstance(named, exp.Schema) else named
     listed = [column.name for column in named.expressions] if isinstance(named, exp.Schema) else None
     fixed, dynamic = _partition(target.args.get("partition"), table)
-    asked = tree.expression
+    asked, defaults = taken_out(tree.expression)
     if tree.args.get("with_") is not None:
         asked = asked.copy()
         asked.set("with_", tree.args["with_"].copy())
     rows = query(as_query(asked), how.names)
-    return table, _in_columns(table, rows, listed, fixed, dynamic, by_name=bool(tree.args.get("by_name"))), fixed
+    order = _order(table, rows, listed, fixed, dynamic, by_name=bool(tree.args.get("by_name")))
+    return table, _in_columns(table, rows, order, fixed, defaults), fixed
 
 
 def merge(how: Changing, tree: Any) -> Commit:
@@ -200,7 +202,7 @@ def _constant(tree: Any) -> object:
     return sign * int(tree.name) if tree.name.isdigit() else sign * float(tree.name)
 
 
-def _in_columns(
+def _order(
     table: HudiTable,
     rows: pa.Table,
     listed: Sequence[str] | None,
@@ -208,10 +210,9 @@ def _in_columns(
     dynamic: Sequence[str],
     *,
     by_name: bool,
-) -> pa.Table:
-    """Return rows with the names and types of the table's columns, which come in their order unless the statement lists or names them."""
-    schema = table.schema
-    order = [name for name in schema.names if name not in fixed]
+) -> list[str]:
+    """Return the columns of the table that the columns of rows are, in their order unless the statement lists or names them."""
+    order = [name for name in table.schema.names if name not in fixed]
     if listed is not None:
         order = [_known(name, table, None) for name in listed]
     elif by_name:
@@ -228,12 +229,21 @@ def _in_columns(
             hint="Columns come in the order of the table, without those that PARTITION gives a value; or list them: INSERT INTO orders (id, price)"
             " ... Nothing was changed.",
         )
-    given = dict(zip(order, rows.columns, strict=True))
+    return order
+
+
+def _in_columns(
+    table: HudiTable, rows: pa.Table, order: Sequence[str], fixed: Mapping[str, object], defaults: Cells
+) -> pa.Table:
+    """Return rows with the names and types of the table's columns."""
+    schema = table.schema
+    by_default = left_out(defaults, order, len(rows), table)
+    given = {name: column for name, column in zip(order, rows.columns, strict=True) if name not in by_default}
     given |= {name: pa.chunked_array([pa.repeat(value, len(rows))]) for name, value in fixed.items()}
     by_rules = table.rules.given  # columns that are not named are null, but for these
     wanted = pa.schema([field for field in schema if field.name in given or field.name not in by_rules])
     made = {field.name: given.get(field.name, pa.nulls(len(rows), field.type)) for field in wanted}
-    return fitted(pa.table(made), wanted, table.location)
+    return put_in(fitted(pa.table(made), wanted, table.location), defaults, order, table)
 
 
 def _known(name: str, table: HudiTable, part: Any) -> str:

@@ -15,6 +15,9 @@ from pyhudi_core.predicates.coercion import is_number, is_string
 _WHOLE = pa.decimal256(20, 0)
 """What holds all integers of 64 bits, with a sign or without."""
 
+_ZONED = r":\d.*(?:Z|[+-]\d\d(?::?\d\d)?)$"
+"""A text of a time that names its zone."""
+
 
 def fitted(rows: pa.Table, schema: pa.Schema, table: str) -> pa.Table:
     """Return the columns of rows in the types of a schema, by their names. Raises `DataError` for a value that does not fit."""
@@ -62,6 +65,9 @@ def _number(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
 
 
 def _time(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
-    if pa.types.is_timestamp(target) and target.tz is not None:
-        return column.cast(pa.timestamp(target.unit)).cast(pa.int64()).cast(target)  # a text without a zone is in UTC
-    return column.cast(target)
+    if not pa.types.is_timestamp(target) or target.tz is None:
+        return column.cast(target)
+    zoned = pc.fill_null(pc.match_substring_regex(column, _ZONED), False)
+    moments = pc.if_else(zoned, column, None).cast(pa.timestamp(target.unit, "UTC")).cast(pa.int64())
+    plain = pc.if_else(zoned, None, column).cast(pa.timestamp(target.unit)).cast(pa.int64())  # they are in UTC
+    return pc.coalesce(moments, plain).cast(target)

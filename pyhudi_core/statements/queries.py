@@ -28,6 +28,7 @@ from pyhudi_core.model.meta_fields import META_FIELDS
 from pyhudi_core.predicates import Predicate
 from pyhudi_core.predicates.sql import SqlPart
 from pyhudi_core.read.scan import Scan
+from pyhudi_core.statements.insert_defaults import is_default, misplaced
 from pyhudi_core.statements.names import Names, parts_of
 from pyhudi_core.statements.points import point_of
 from pyhudi_core.statements.reads import changes_of, timeline_of
@@ -282,6 +283,8 @@ def _refused(error: Exception, tree: Any) -> HudiError:
     if isinstance(cause, HudiError):
         return cause
     named = next((column for column in tree.find_all(exp.Column) if f'"{column.name}"' in first), None)
+    if named is not None and is_default(named):
+        return misplaced(named)
     place = "" if named is None else place_of(named)
     kind = PredicateError if named is not None else InvalidOptionError
     return kind(f"The query cannot be computed{place}: {first}", hint="Correct the query; nothing was changed.")

@@ -18,7 +18,9 @@ _SHOWN = 60
 
 
 class _Strict(Dialect):
-    """The dialect of conditions, in which a statement that sqlglot does not know is an error."""
+    """The dialect of conditions, in which a statement that sqlglot does not know is an error. DEFAULT is a name with its place, in VALUES too."""
+
+    SUPPORTS_VALUES_DEFAULT = False
 
     class Parser(Dialect.Parser):  # type: ignore[misc, valid-type]  # made with the class
         def _warn_unsupported(self) -> None:

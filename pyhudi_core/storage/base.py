@@ -104,9 +104,17 @@ class Storage(Protocol):
     @property
     def real_location(self) -> str:
         """The location without symbolic links, and with one spelling of the scheme: two storages of one folder have the same, however the user
-        writes it. Several stores may have such a folder: what opens the storage (endpoint, account) is no part of it.
+        writes it. Several stores may have such a folder: what opens the storage (endpoint, account) is no part of it, but is ``store``.
         """
         return self.location
+
+    @property
+    def store(self) -> str:
+        """The endpoint that has the folder, as it was given; of Azure the account's. Empty where a location names one folder alone.
+
+        One endpoint may be written in several ways, so two texts can be of one store (`same_place.same_folder`).
+        """
+        return ""
 
     def is_at(self, location: str) -> bool:
         """Say whether a location, however it is written, is that of this storage; for one in the same store."""

@@ -44,6 +44,10 @@ class StorageBelow(Storage):
         return self.parent.busy_time(seconds)
 
     @property
+    def store(self) -> str:
+        return self.parent.store
+
+    @property
     def unproved_server(self) -> str:
         return self.parent.unproved_server
 

@@ -97,7 +97,11 @@ class ObjectStorage(Storage):
         return parse_location(self._location).canonical
 
     def is_at(self, location: str) -> bool:
-        return parse_location(location).canonical == self.real_location
+        return parse_location(self._location).may_be(parse_location(location))
+
+    @property
+    def store(self) -> str:
+        return self._clients.account.endpoint.rstrip("/").lower()
 
     @property
     def capabilities(self) -> Capabilities:

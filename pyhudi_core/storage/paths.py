@@ -80,6 +80,22 @@ class Location:
             else f"{self.scheme}://{self.bucket.partition('@')[0]}/{self.path}".rstrip("/")
         )
 
+    @property
+    def host(self) -> str:
+        """The host of an account of Azure, if the location names it."""
+        return self.bucket.partition("@")[2].lower()
+
+    def may_be(self, other: Location) -> bool:
+        """Say whether two locations can be of one folder: they are spellings of one location, and name no two accounts."""
+        return self.canonical == other.canonical and (not self.host or not other.host or self.host == other.host)
+
+    def in_store_of(self, other: Location) -> str:
+        """Return the location of a folder with this path and container where the account is that of another location, if that names one."""
+        if self.scheme != "azure" or self.host == other.host:
+            return self.text
+        account = f"@{other.host}" if other.host else ""
+        return f"azure://{self.bucket.partition('@')[0]}{account}/{self.path}"
+
 
 def is_catalog_address(location: object) -> bool:
     """Say whether a text is the address of a table or a database in a catalog (``catalog/addresses.py``), not that of a folder."""

@@ -69,7 +69,12 @@ class S3Storage(Storage):
         return parse_location(self._location).canonical
 
     def is_at(self, location: str) -> bool:
-        return parse_location(location).canonical == self.real_location
+        return parse_location(self._location).may_be(parse_location(location))
+
+    @property
+    def store(self) -> str:
+        address = str(self._clients.ordinary.meta.endpoint_url)
+        return "" if _AMAZON.search(address) else address.rstrip("/").lower()
 
     @property
     def capabilities(self) -> Capabilities:

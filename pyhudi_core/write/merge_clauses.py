@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Literal
 
@@ -25,6 +25,7 @@ from pyhudi_core.predicates.arrow import evaluated, to_expression
 from pyhudi_core.predicates.assignments import Assignments
 from pyhudi_core.predicates.binding import bind, field_path
 from pyhudi_core.predicates.tree import And, ColumnName, Compare, Node, columns_of, with_columns
+from pyhudi_core.write.default_values import with_defaults
 from pyhudi_core.write.meeting import joined
 from pyhudi_core.write.replacing import refuse_nulls
 from pyhudi_core.write.row_rules import completed, refuse_generated
@@ -90,6 +91,12 @@ class Sides:
         sides = ((source, self.source_alias, self.source), (target, self.target_alias, self.target))
         return pa.schema([(alias, pa.struct(list(schema))) for there, alias, schema in sides if there])
 
+    def names_in(self, seen: pa.Schema) -> list[str]:
+        """Return the names of columns without an alias that a clause sees."""
+        return [
+            name for alias in seen.names for name in (self.source if alias == self.source_alias else self.target).names
+        ]
+
     def resolve(self, seen: pa.Schema, node: Node) -> Node:
         """Return the tree with an alias before each column. Raises `PredicateError` for a name that both sides have, if both are seen."""
         return with_columns(node, partial(self._resolved, seen))
@@ -97,19 +104,18 @@ class Sides:
     def _resolved(self, seen: pa.Schema, column: ColumnName) -> ColumnName:
         aliases = {self.source_alias.lower(): self.source_alias, self.target_alias.lower(): self.target_alias}
         if len(column.path) > 1 and column.path[0].lower() in aliases:
-            return ColumnName((aliases[column.path[0].lower()], *column.path[1:]))
+            return replace(column, path=(aliases[column.path[0].lower()], *column.path[1:]))
         owners = [
             alias
             for alias, schema in ((self.source_alias, self.source), (self.target_alias, self.target))
             if alias in seen.names and field_path(schema, column.path[:1]) is not None
         ]
         if len(owners) > 1:
-            place = "" if column.at is None else f" at character {column.at + 1}"
             raise PredicateError(
-                f"the where uses the column {column.name!r}{place}, which is ambiguous: source and table have it",
+                f"the where uses the column {column.name!r}{column.place}, which is ambiguous: source and table have it",
                 hint=f"Write {self.source_alias}.{column.name} or {self.target_alias}.{column.name}",
             )
-        return ColumnName((owners[0], *column.path)) if owners else column
+        return replace(column, path=(owners[0], *column.path)) if owners else column
 
     def condition(self, where: object, seen: pa.Schema) -> pc.Expression:
         """Return the Arrow expression of a clause's condition. Raises `PredicateError`."""
@@ -390,6 +396,7 @@ class _Work:
                 f"An insert of the merge sets no {', '.join(lacking)}, and without it the row has no place in the table",
                 hint="Set the columns of the record key and the partition columns.",
             )
+        values = with_defaults(values, self.rules, self.sides.columns, self.sides.names_in(schema))
         given = Assignments.of(values, self.sides.columns, schema, self.sides.zone, partial(self.sides.resolve, schema))
         new = given.computed(_seen(self.sides, self.source, self.target, at_source, at_target))
         if at_target is None:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, reduce
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -26,6 +26,7 @@ from pyhudi_core.model.printing import printable
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.naming import set_module
 from pyhudi_core.predicates.binding import field_path
+from pyhudi_core.predicates.coercion import is_string
 from pyhudi_core.write import cases, refusals
 from pyhudi_core.write.batch import UserRows
 from pyhudi_core.write.handle import Write, write_found
@@ -335,8 +336,18 @@ class _Work:
             return False
         if any(inserted[name].null_count or inserted[name].type != source[name].type for name in fixed):
             return False
-        known = pc.is_in(names_of(inserted, config), value_set=names_of(source, config))
+        if not len(inserted):
+            return True
+        named = reduce(
+            pc.or_, [_is_given(source[name]) for name in config.identifying_fields]
+        )  # others are not inserted
+        known = pc.is_in(names_of(inserted, config), value_set=names_of(source.filter(named), config))
         return pc.all(known, min_count=0).as_py() is True
+
+
+def _is_given(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Say where a column has a value that a key can have: a null and an empty text are none."""
+    return pc.fill_null(pc.not_equal(column, ""), False) if is_string(column.type) else column.is_valid()
 
 
 def _staying(rows: pa.Table) -> pa.Table:

@@ -20,6 +20,7 @@ from pyhudi_core.model.meta_fields import RECORD_KEY
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.table_rules import TableRules
 from pyhudi_core.predicates.assignments import Assignments
+from pyhudi_core.write.default_values import with_defaults
 from pyhudi_core.write.handle import Write, write_found
 from pyhudi_core.write.replacing import keeps_values, refuse_nulls, refuse_older, with_generated_keys
 from pyhudi_core.write.result import Commit
@@ -41,7 +42,8 @@ def update_found(write: Write, values: Mapping[str, object], where: object, spar
         columns = pa.schema([field for field in found.schema if field.name != RECORD_KEY])
         zone = context.options.condition_zone
         with at_table(context.table):
-            new = Assignments.of(values, columns, found.schema, zone)
+            given = with_defaults(values, config.rules, columns, columns.names)
+            new = Assignments.of(given, columns, found.schema, zone)
             update = _Update(new, ordering_of(config), keeps_values(config), config.rules.enforced, columns)
         if spark is None:
             return pa.RecordBatchReader.from_batches(found.schema, update(TaskInfo(0), found.to_batches()))

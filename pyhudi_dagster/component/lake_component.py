@@ -18,6 +18,13 @@ from pydantic import Field, PrivateAttr
 from pyhudi.errors import InvalidOptionError
 from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_dagster.assets.definition_check import checked_tables, refuse_equal_names, refuse_twins
+from pyhudi_dagster.component.beside import (
+    name_of,
+    refuse_equal_keys,
+    refuse_twins_of,
+    refuse_unequal,
+    unfit_field,
+)
 from pyhudi_dagster.component.scaffolding import LakeScaffolder
 from pyhudi_dagster.component.shared_attributes import LakeDefaults, LakeShared, with_defaults
 from pyhudi_dagster.component.table_attributes import LakeExternal, LakeTable, LakeTranslation
@@ -60,6 +67,7 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
         default={}, repr=False, description="Options of Hudi and of this package for every table."
     )
     _folder: Path = PrivateAttr(default=Path())
+    _name: str = PrivateAttr(default="")
     _columns: dict[str, dg.TableSchema] = PrivateAttr(default_factory=dict)
     _made: list[tuple[LakeShared, list[Any]]] | None = PrivateAttr(default=None)
 
@@ -86,7 +94,7 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
     def load(cls, attributes: Any, context: dg.ComponentLoadContext) -> "HudiLakeComponent":
         """Return the component of a folder, which contains its Python functions."""
         component = super().load(attributes, context)
-        component._folder = context.path
+        component._folder, component._name = context.path, name_of(context)
         return component
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
@@ -94,7 +102,7 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
 
         Raises `InvalidOptionError` for definitions that cannot work. It names the asset, or the components that contradict each other.
         """
-        self._folder = context.path
+        self._folder, self._name = context.path, name_of(context)
         return self.definitions(
             [each for each in context.component_tree.get_all_components(HudiLakeComponent) if each is not self]
         )
@@ -103,7 +111,7 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
         """Return the definitions, given the other components of the lake."""
         peers = [each for each in others if each.lake == self.lake]
         for peer in peers:
-            _refuse_unequal(self, peer)
+            refuse_unequal(self, peer)
         lake = self._resource(peers)
         own = self.tables_made()
         # Without tables of its own, a component serves those of the others.
@@ -111,16 +119,20 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
         assets = [asset for _, made in own for asset in made]
         parts = [dg.Definitions(assets=assets, resources={self.lake: lake}), *self._upkeep(lake, cared)]
         for peer in peers:
-            _refuse_twins(self, peer)
+            refuse_twins_of(self, peer)
         refuse_equal_names(
-            (key, f"of the component {each._folder.name}")
-            for each in (self, *others)
-            for key in each.asset_keys(steps=True)
+            (key, f"of the component {each.name}") for each in (self, *others) for key in each.asset_keys(steps=True)
         )
+        refuse_equal_keys(self, others)
         known = [key for each in others for key in each.asset_keys()]
         made = dg.Definitions.merge(*parts)
         refuse_twins(made)
         return checked_tables(made, known)
+
+    @property
+    def name(self) -> str:
+        """What errors call it."""
+        return self._name or self._folder.name
 
     def assets(self) -> list[Any]:
         """Return the assets of its tables. Raises `InvalidOptionError` for definitions that cannot work."""
@@ -142,7 +154,7 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
         return self._made
 
     def _tables_made(self) -> list[tuple[LakeShared, list[Any]]]:
-        name = self._folder.name
+        name = self.name
         tables: list[LakeTable | LakeExternal] = [*self.tables, *self.external]
         self.defaults.refuse_unused(name, [(table, table.table_type) for table in tables])
         made: list[tuple[LakeShared, list[Any]]] = []
@@ -161,9 +173,14 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
         whole = next((each for each in (self, *peers) if each.warehouse), None)
         if whole is None:
             raise definition_error(
-                f"The component {self._folder.name} has no warehouse", "Set warehouse: to the location of the tables."
+                f"The component {self.name} has no warehouse", "Set warehouse: to the location of the tables."
             )
-        return _lake(whole.warehouse, *(tuple(sorted(each.items())) for each in (whole.storage_options, whole.options)))
+        parts = (tuple(sorted(each.items())) for each in (whole.storage_options, whole.options))
+        try:
+            return _lake(whole.warehouse, *parts)
+        except InvalidOptionError as error:
+            message = error.message.replace("HudiLakeResource cannot work", f"its {unfit_field(whole)} cannot work")
+            raise definition_error(f"The component {whole.name}: {message}", error.hint or "") from error
 
     def _upkeep(
         self, lake: HudiLakeResource, tables: Sequence[tuple[LakeShared, list[Any]]]
@@ -171,7 +188,7 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
         assets, own = [asset for _, made in tables for asset in made], bool(self.tables or self.external)
         if (self.timeline_sensor or self.services or self.checks) and not assets:
             raise definition_error(
-                f"The component {self._folder.name} has no tables, and no other component has tables of the lake {self.lake}",
+                f"The component {self.name} has no tables, and no other component has tables of the lake {self.lake}",
                 "Add tables: or external:, or set lake: to the lake of another component.",
             )
         if self.timeline_sensor is not None:
@@ -194,41 +211,6 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
     def policies(self) -> "list[LakeServices]":
         """Return how its services run."""
         return self.services if isinstance(self.services, list) else [self.services] if self.services else []
-
-
-def _refuse_unequal(one: HudiLakeComponent, other: HudiLakeComponent) -> None:
-    """Raise `InvalidOptionError` if two components define one lake differently. A component without a warehouse defines no lake."""
-    if one.warehouse and other.warehouse:
-        for field in ("warehouse", "storage_options", "options"):
-            if getattr(one, field) != getattr(other, field):
-                raise definition_error(
-                    f"The components {one._folder.name} and {other._folder.name} define the lake {one.lake} differently: {field}",
-                    f"Give them the same {field}:, or one of them another lake:, such as lake: archive.",
-                )
-
-
-def _refuse_twins(one: HudiLakeComponent, other: HudiLakeComponent) -> None:
-    """Raise `InvalidOptionError` if two components of a lake make definitions with one name, or for one table."""
-    both = sorted(one.table_keys() & other.table_keys())
-    components = f"The components {one._folder.name} and {other._folder.name}"
-    if both:
-        raise definition_error(f"{components} both have the table {both[0]}", "Keep it in one of them.")
-    for field in ("services", "timeline_sensor", "checks"):
-        for name in _names(one, field) & _names(other, field):
-            raise definition_error(
-                f"{components} both have {field} with the name {name or 'of the lake ' + one.lake}",
-                f"Set name: of {field} in one of them, such as name: {one._folder.name}_{field}.",
-            )
-
-
-def _names(component: HudiLakeComponent, field: str) -> set[str | None]:
-    """Return the names of a component's definitions; None is the name derived from the lake."""
-    if field == "services":
-        return {policy.name for policy in component.policies()}
-    if field == "checks":
-        checks = [*component.checks, *(component.defaults.checks or [])]
-        return {check.name_of_job for check in checks if check.cron}
-    return {component.timeline_sensor.name} if component.timeline_sensor is not None else set()
 
 
 @lru_cache

@@ -5,18 +5,20 @@ and never the lake. Tables of a `HudiLakeComponent` of the same lake are omitted
 """
 
 import json
+import zlib
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 from dagster.components.utils.defs_state import DefsStateConfig, DefsStateConfigArgs, ResolvedDefsStateConfig
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 import pyhudi as hudi
 from pyhudi.errors import HudiError
 from pyhudi_core import orchestration
 from pyhudi_core.orchestration.errors import definition_error
+from pyhudi_dagster.component.beside import name_of, refuse_twins_of, refuse_unequal
 from pyhudi_dagster.component.lake_component import HudiLakeComponent
 from pyhudi_dagster.component.shared_attributes import LakeDefaults
 from pyhudi_dagster.component.table_attributes import LakeExternal, LakeTranslation
@@ -49,6 +51,14 @@ class HudiLakeTablesComponent(dg.StateBackedComponent, dg.Resolvable, dg.Model):
     storage_options: dict[str, str] = Field(default={}, repr=False)
     options: dict[str, str] = Field(default={}, repr=False, description="Options for every table.")
     defs_state: ResolvedDefsStateConfig = DefsStateConfigArgs.local_filesystem()
+    _name: str = PrivateAttr(default="")
+
+    @classmethod
+    def load(cls, attributes: Any, context: dg.ComponentLoadContext) -> "HudiLakeTablesComponent":
+        """Return the component of a folder."""
+        component = super().load(attributes, context)
+        component._name = name_of(context)
+        return component
 
     @classmethod
     def get_spec(cls) -> dg.ComponentTypeSpec:
@@ -71,8 +81,10 @@ class HudiLakeTablesComponent(dg.StateBackedComponent, dg.Resolvable, dg.Model):
 
     @property
     def defs_state_config(self) -> DefsStateConfig:
-        """Where the list is stored."""
-        return DefsStateConfig.from_args(self.defs_state, default_key=f"{type(self).__name__}[{self.warehouse}]")
+        """Where the list is stored: components of one warehouse with other patterns, or of another lake, have lists of their own."""
+        own = (self.lake, self.include, self.exclude)
+        which = "" if own == (LAKE, ["*"], []) else f" {zlib.crc32(json.dumps(own).encode()):08x}"
+        return DefsStateConfig.from_args(self.defs_state, default_key=f"{type(self).__name__}[{self.warehouse}{which}]")
 
     def write_state_to_path(self, state_path: Path) -> None:
         """List the lake, and write the data of each table for the definitions. A table that cannot be opened is in the list with its error."""
@@ -88,11 +100,28 @@ class HudiLakeTablesComponent(dg.StateBackedComponent, dg.Resolvable, dg.Model):
         Raises `InvalidOptionError` for definitions that cannot work, and for a list of another release.
         """
         listed = [] if state_path is None else _listed(state_path)
+        self._name = name_of(context)
         others = context.component_tree.get_all_components(HudiLakeComponent)
+        alike = [
+            each
+            for each in context.component_tree.get_all_components(HudiLakeTablesComponent)
+            if each is not self and each.lake == self.lake
+        ]
+        for peer in (*(each for each in others if each.lake == self.lake), *(each._of([]) for each in alike)):
+            refuse_unequal(self._of([]), peer)
         had = {key for each in others if each.lake == self.lake for key in each.table_keys()}
         wanted = [each for each in listed if each["table"] not in had and self._is_wanted(each["table"])]
         if not wanted:
             return dg.Definitions()
+        lake = self._of(wanted)
+        for each in alike:
+            refuse_twins_of(lake, each._of([listed for listed in wanted if each._is_wanted(listed["table"])]))
+        lake._folder = context.path
+        lake._columns = {each["table"]: _columns(each["columns"]) for each in wanted if each.get("columns")}
+        return lake.definitions(others)
+
+    def _of(self, wanted: list[dict[str, Any]]) -> HudiLakeComponent:
+        """Return the component of these tables."""
         lake = HudiLakeComponent(
             lake=self.lake,
             warehouse=self.warehouse,
@@ -105,9 +134,8 @@ class HudiLakeTablesComponent(dg.StateBackedComponent, dg.Resolvable, dg.Model):
             storage_options=self.storage_options,
             options=self.options,
         )
-        lake._folder = context.path
-        lake._columns = {each["table"]: _columns(each["columns"]) for each in wanted if each.get("columns")}
-        return lake.definitions(others)
+        lake._name = self._name
+        return lake
 
     def _is_wanted(self, path: str) -> bool:
         return any(fnmatch(path, each) for each in self.include) and not any(

@@ -166,3 +166,17 @@ def test_a_sensor_waits_or_is_skipped_or_fails(home: Path, lake: Path) -> None:
     assert states(finished) == {"in_time": "success", "in_the_worker": "skipped", "typo": "failed"}
     assert {ti.task_id: ti.try_number for ti in finished.get_task_instances()}["typo"] == 1, "a retry cannot mend it"
     assert xcoms(finished, "in_time")["return_value"] == str(hudi.open_table(f"{lake}/orders").snapshot_token())
+
+
+def test_a_batch_that_a_validator_refuses_is_read_again_by_the_next_run(home: Path, lake: Path) -> None:
+    table = orders(lake)
+    table.upsert(rows(k1=1, k2=-2))
+    refusing = CONSUMER.replace("record_key=", 'pre_commit=[hudi.satisfies("n > 0")], record_key=').replace(
+        "import pyarrow as pa", "import pyarrow as pa\nimport pyhudi as hudi", 1
+    )
+    dag = dag_of(refusing, "consumes")
+    assert states(dag.test()) == {"double": "failed"}
+    assert hudi.open_table(f"{lake}/doubles").count() == 0
+    table.upsert(rows(k2=5))
+    assert states(dag.test()) == {"double": "success"}
+    assert sorted(hudi.open_table(f"{lake}/doubles").to_arrow()["n"].to_pylist()) == [2, 10]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 from dagster.components.testing.utils import create_defs_folder_sandbox
 from support.dagster_services import do, filled, tick
 
+import pyhudi as hudi
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_dagster import (
     Every,
@@ -259,8 +262,17 @@ def test_one_component_for_each_table_and_one_for_the_upkeep_of_all(tmp_path: Pa
 @pytest.mark.parametrize(
     ("second", "words"),
     [
-        ({"tables": [orders("b")], "warehouse": "elsewhere"}, "define the lake lake differently: warehouse"),
-        ({"tables": [orders("b")], "options": {"pyhudi.lock.sql.url": "x"}}, "define the lake lake differently: options"),
+        ({"tables": [orders("b")], "warehouse": "elsewhere"},
+         "The components first (tables sales/orders) and second (tables b) define the lake lake differently: warehouse ("),
+        ({"tables": [orders("b")], "options": {"pyhudi.lock.sql.url": "x"}}, "define the lake lake differently: options (pyhudi.lock.sql.url)"),
+        ({"tables": [orders("b")], "storage_options": {"fsync": "true"}}, "define the lake lake differently: storage_options (fsync)"),
+        ({"external": [{"key": "sales/orders"}], "lake": "other"}, "The components first and second both have the asset sales/orders"),
+        ({"external": [{"key": "b"}, {"key": "b"}], "lake": "other"}, "The component second has the asset b twice"),
+        ({"tables": [orders("b")], "lake": "other", "options": {"hoodie.write.lock.provider": "nothing"}},
+         "The component second: its options cannot work: hoodie.write.lock.provider cannot be"),
+        ({"tables": [orders("b")], "lake": "other", "warehouse": "hdfs://x/y"}, "The component second: its warehouse cannot work: The location"),
+        ({"tables": [orders("b")], "lake": "other", "warehouse": "s3://b/x", "storage_options": {"regoin": "x"}},
+         "The component second: its storage_options cannot work: Unknown storage option"),
         ({"tables": [orders()]}, "both have the table sales/orders"),
         ({"tables": [orders("sales-orders"), orders("sales_orders")]},
          "sales-orders of the component second and sales_orders of the component second have steps and jobs of one name: sales_orders"),
@@ -281,9 +293,77 @@ def test_components_that_cannot_be_together_are_refused_by_their_names_and_the_f
     first = {"tables": [orders()], **UPKEEP}
     with project(tmp_path, first=first, second=second) as load, pytest.raises(Exception, match="defs.yaml") as refused:
         load()
-    causes: list[str] = []
-    error: BaseException | None = refused.value
-    while error is not None:
-        causes += [str(error)] if isinstance(error, InvalidOptionError) else []
+    assert words in ours(refused.value)
+
+
+def ours(error: BaseException | None) -> str:
+    """The first of the errors that is one of this package."""
+    while error is not None and not isinstance(error, InvalidOptionError):
         error = error.__cause__ or error.__context__
-    assert words in causes[0]
+    return str(error)
+
+
+@contextmanager
+def project_of(*documents: tuple[str, str, dict[str, Any]]) -> Iterator[Any]:
+    """A project with components by their folders below ``defs``, several in one folder too: folder, type and attributes."""
+    with create_defs_folder_sandbox() as sandbox:
+        files: dict[str, list[str]] = {}
+        for folder, kind, attributes in documents:
+            files.setdefault(folder, []).append(
+                json.dumps({"type": f"pyhudi_dagster.{kind}", "attributes": attributes})
+            )
+        for folder, texts in files.items():
+            path = sandbox.defs_folder_path / folder
+            path.mkdir(parents=True)
+            (path / "tables.py").write_text(CODE)
+            (path / "defs.yaml").write_text("\n---\n".join(texts))
+        yield sandbox
+
+
+ONE, ALL = "HudiLakeComponent", "HudiLakeTablesComponent"
+
+
+@pytest.mark.parametrize(
+    ("documents", "words"),
+    [
+        ([("shop", ONE, {"tables": [orders()]}), ("shop", ONE, {"tables": [orders("b")], "warehouse": "/x"})],
+         ["shop (tables sales/orders) and shop[1] (tables b)", "warehouse"]),
+        ([("eu/shop", ONE, {"tables": [orders()]}), ("us/shop", ONE, {"tables": [orders("b")], "options": {"hoodie.write.lock.provider": "sql"}})],
+         ["eu/shop (tables sales/orders) and us/shop (tables b)", "options (hoodie.write.lock.provider)"]),
+        ([("one", ONE, {"tables": [orders()]}), ("two", ALL, {"warehouse": "/x"})], ["two and one (tables sales/orders)", "warehouse"]),
+        ([("one", ALL, {}), ("two", ALL, {"storage_options": {"fsync": "true"}})], ["one and two", "storage_options (fsync)"]),
+    ],
+)  # fmt: skip
+def test_components_of_every_kind_and_place_that_define_a_lake_differently_are_told_apart(
+    documents: list[tuple[str, str, dict[str, Any]]], words: list[str], tmp_path: Path
+) -> None:
+    given = [(folder, kind, {"warehouse": str(tmp_path), **attributes}) for folder, kind, attributes in documents]
+    with (
+        project_of(*given) as sandbox,
+        pytest.raises(Exception, match="defs.yaml") as refused,
+        sandbox.build_all_defs(),
+    ):
+        pass
+    assert all(word in ours(refused.value) for word in [*words, "define the lake lake differently"])
+
+
+def test_two_lists_of_one_lake_load_together_or_name_the_table_and_the_sensor_that_both_have(tmp_path: Path) -> None:
+    for name in ("a/x", "b/x"):
+        hudi.create_table(str(tmp_path / name), pa.schema([("id", pa.int64())]), "id")
+    both = {"warehouse": str(tmp_path), "include": ["a/*"]}
+    for second, words in (
+        ({"include": ["b/*"]}, "The components one and two both have timeline_sensor with the name of the lake lake"),
+        ({"include": ["*"], "timeline_sensor": None}, "both have the table a/x"),
+        ({"include": ["b/*"], "timeline_sensor": None}, ""),
+    ):
+        with project_of(("one", ALL, both), ("two", ALL, {**both, **second})) as sandbox:
+            for name in ("one", "two"):
+                with sandbox.load_component_and_build_defs(defs_path=sandbox.defs_folder_path / name) as (component, _):
+                    asyncio.run(component.refresh_state(sandbox.project_root))
+            if words:
+                with pytest.raises(Exception, match="defs.yaml") as refused, sandbox.build_all_defs():
+                    pass
+                assert words in ours(refused.value)
+            else:
+                with sandbox.build_all_defs() as defs:
+                    assert {key.to_user_string() for key in defs.resolve_all_asset_keys()} == {"a/x", "b/x"}

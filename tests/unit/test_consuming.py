@@ -259,3 +259,23 @@ def test_further_tables_change_in_the_step_of_the_checkpoint_or_not_at_all(consu
     assert totals.count() == 1
     assert not totals.timeline.pending.instants
     assert consumer.next() is None
+
+
+@pytest.mark.parametrize("operation", ["upsert", "insert", "insert_overwrite_table"])
+@pytest.mark.parametrize("shares", [False, True])
+def test_a_batch_that_a_validator_refuses_stays_the_next_one(consumer: Consumer, operation: str, shares: bool) -> None:
+    options = {"pyhudi.commit.batch": shares}
+    consumer = Consumer(consumer.name, consumer.source, hudi.open_table(consumer.into.location, options=options))
+    consumer.source.upsert(data((1, 1), (2, 2)))
+    seen = consumer.checkpoint
+    batch = consumer.next()
+    assert batch is not None
+    copies = batch.rows().to_arrow().select(consumer.into.schema.names)
+    with pytest.raises(hudi.errors.PreCommitError, match="row_count"):
+        batch.commit(copies, operation, pre_commit=[hudi.row_count(at_least=1_000)])
+    assert (consumer.checkpoint, consumer.into.count()) == (seen, 0)
+    again = consumer.next()
+    assert again is not None and again.until == batch.until
+    again.commit(copies, operation, pre_commit=[hudi.row_count(at_least=1)])
+    assert consumer.into.count() == len(copies)
+    assert consumer.next() is None

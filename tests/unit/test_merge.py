@@ -59,7 +59,7 @@ BASE = rows_of(
 
 def made(name: str, kind: str = "copy-on-write in partitions", rows: pa.Table = BASE, **given: Any) -> hudi.HudiTable:
     arguments = {"record_key": "id", "ordering": "ts", **KINDS[kind], **given}
-    table = hudi.create_table(f"memory://merge-{name}-{kind.replace(' ', '-')}", SCHEMA, **arguments)
+    table = hudi.create_table(f"memory://merge-{name}-{kind.replace(' ', '-')}", rows.schema, **arguments)
     table.insert(rows)
     return table
 
@@ -498,6 +498,40 @@ def test_names_in_on_are_found_in_any_case_as_in_conditions(location: str) -> No
         pa.table({"ID": [2, 3], "V": [5.0, 6.0]}), on="id"
     ).when_matched_update_all().when_not_matched_insert_all().run()
     assert table.to_arrow().sort_by("id").to_pydict() == {"id": [1, 2, 3], "v": [3.0, 5.0, 6.0]}
+
+
+@pytest.mark.parametrize(
+    "kind", ["copy-on-write", "merge-on-read in partitions", "with a record index", "without keys"]
+)
+@pytest.mark.parametrize("key", [pa.int64(), pa.string()])
+@pytest.mark.parametrize("on", ["id", "target.v = source.v"])
+def test_a_row_of_the_source_without_a_key_meets_nothing_unless_it_would_be_inserted(
+    kind: str, key: pa.DataType, on: str
+) -> None:
+    schema = SCHEMA.set(0, pa.field("id", key))
+    table = made(f"nameless-{key}-{on == 'id'}", kind, BASE.cast(schema))
+    nameless = [None, None, *([""] if key == pa.string() else [])]
+    source = pa.table(
+        {
+            "id": pa.array([*nameless, 2, 9] if key == pa.int64() else [*nameless, "2", "9"], key),
+            "ts": [7] * (len(nameless) + 2),
+            "day": ["a"] * (len(nameless) + 2),
+            "v": [77.0 + place for place in range(len(nameless))] + [2.0, 9.0],
+            "s": ["n"] * (len(nameless) + 2),
+        },
+        schema,
+    )
+    merge = table.merge(source, on).when_matched_update({"s": "source.s", "ts": "source.ts"})
+    merge.when_not_matched_insert_all(
+        "source.id IS NOT NULL AND source.id != ''" if key == pa.string() else "source.id > 0"
+    ).run()
+    assert sorted(row["id"] for row in table.to_arrow().to_pylist() if row["s"] == "n") == source["id"].to_pylist()[-2:]
+    assert table.merge(source, on).when_not_matched_by_source_delete().run().stats.rows_deleted == 4
+    assert table.merge(source, on).when_matched_delete().run().stats.rows_deleted == 2
+    if kind != "without keys":
+        with pytest.raises(HudiError, match="key column 'id'"):
+            table.merge(source, on).when_not_matched_insert_all().run()
+        assert table.count() == 0
 
 
 def test_a_null_that_the_merger_of_the_table_would_not_store_is_refused(location: str) -> None:

@@ -302,3 +302,45 @@ def test_no_part_of_a_statement_is_passed_over_so_that_other_rows_would_change(t
     with pytest.raises(hudi.errors.InvalidOptionError, match="The statement is not understood"):
         hudi.sql(text, {"o": table, "c": pa.table({"id": [1, 5], "v": [10.0, 50.0]})})
     assert table.timeline.instants == before
+
+
+TIMES = {
+    "2024-02-29": (dt.datetime(2024, 2, 29), dt.date(2024, 2, 29)),
+    "2024-02-29 10:00:00": (dt.datetime(2024, 2, 29, 10), None),
+    "2024-02-29T10:00:00Z": (dt.datetime(2024, 2, 29, 10), None),
+    "2024-02-29T10:00:00.5-02:30": (dt.datetime(2024, 2, 29, 12, 30, 0, 500_000), None),
+    "2024-02-29 10:00+02": (dt.datetime(2024, 2, 29, 8), None),
+}
+
+
+@pytest.mark.parametrize("text", TIMES)
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE t SET {column} = '{text}'",
+        "INSERT OVERWRITE t (id, {column}) VALUES (1, '{text}'), (2, NULL)",
+        "MERGE INTO t USING (SELECT 1 AS id) AS s ON t.id = s.id WHEN MATCHED THEN UPDATE SET {column} = '{text}'",
+    ],
+)
+def test_a_text_is_stored_as_the_moment_or_day_that_it_names_or_refused(statement: str, text: str) -> None:
+    columns = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("day", pa.date32())])
+    table = hudi.create_table(f"memory://times/{zlib.crc32((statement + text).encode())}", columns, "id", options=FAST)
+    table.append(pa.table({"id": [1], "at": [None], "day": [None]}, columns))
+    moment, day = TIMES[text]
+    hudi.sql(statement.format(column="at", text=text), {"t": table})
+    assert table.to_arrow().sort_by("id")["at"][0].as_py() == moment.replace(tzinfo=dt.UTC)
+    if day is None:  # a day has no place for the time
+        with pytest.raises(hudi.errors.HudiError, match="time of day|does not fit"):
+            hudi.sql(statement.format(column="day", text=text), {"t": table})
+    else:
+        hudi.sql(statement.format(column="day", text=text), {"t": table})
+        assert table.to_arrow().sort_by("id")["day"][0].as_py() == day
+
+
+def test_texts_with_and_without_a_zone_go_into_one_column_of_moments() -> None:
+    columns = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
+    table = hudi.create_table("memory://times/mixed", columns, "id", options=FAST)
+    texts = [*TIMES, None]
+    hudi.sql("INSERT INTO t SELECT * FROM s", {"t": table, "s": pa.table({"id": range(len(texts)), "at": texts})})
+    found = table.to_arrow().sort_by("id")["at"].to_pylist()
+    assert found == [*(moment.replace(tzinfo=dt.UTC) for moment, _ in TIMES.values()), None]

@@ -1,0 +1,105 @@
+"""What several components cannot be together: a lake that they define differently, and names and tables that two of them have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from pyhudi.errors import ConfigError
+from pyhudi_core import orchestration
+from pyhudi_core.orchestration.errors import definition_error
+
+if TYPE_CHECKING:
+    from pyhudi_dagster.component.lake_component import HudiLakeComponent
+
+_SHOWN = 3
+"""Tables of a component that an error names."""
+
+
+def name_of(context: dg.ComponentLoadContext) -> str:
+    """Return what errors call a component: its folder below ``defs``, with its number or name there if it is not the first."""
+    place, root = context.component_path, context.defs_module_path
+    folder = (
+        place.file_path.relative_to(root).as_posix() if place.file_path.is_relative_to(root) else place.file_path.name
+    )
+    folder = root.name if folder == "." else folder
+    return folder if place.instance_key in (None, 0) else f"{folder}[{place.instance_key}]"
+
+
+def refuse_unequal(one: HudiLakeComponent, other: HudiLakeComponent) -> None:
+    """Raise `InvalidOptionError` if two components define one lake differently. A component without a warehouse defines none."""
+    if not one.warehouse or not other.warehouse:
+        return
+    for field in ("warehouse", "storage_options", "options"):
+        mine, theirs = getattr(one, field), getattr(other, field)
+        if mine != theirs:
+            which = (
+                orchestration.masked_text(f"{mine} and {theirs}")
+                if field == "warehouse"
+                else ", ".join(_different(mine, theirs))
+            )
+            raise definition_error(
+                f"The components {_with_tables(one)} and {_with_tables(other)} define the lake {one.lake} differently: {field} ({which})",
+                f"Give them the same {field}:, or one of them another lake:, such as lake: archive. Then its tables are in that lake.",
+            )
+
+
+def _different(mine: dict[str, str], theirs: dict[str, str]) -> list[str]:
+    return sorted(name for name in {*mine, *theirs} if mine.get(name) != theirs.get(name))
+
+
+def _with_tables(component: HudiLakeComponent) -> str:
+    keys = sorted(component.table_keys())
+    more = ", ..." if len(keys) > _SHOWN else ""
+    return f"{component.name} (tables {', '.join(keys[:_SHOWN])}{more})" if keys else component.name
+
+
+def unfit_field(component: HudiLakeComponent) -> str:
+    """Return the field of a component with which no table could be opened."""
+    for field, storage_options in (("warehouse", {}), ("storage_options", component.storage_options)):
+        try:
+            orchestration.refuse_unfit_options({}, location=component.warehouse, storage_options=storage_options)
+        except ConfigError:
+            return field
+    return "options"
+
+
+def refuse_equal_keys(one: HudiLakeComponent, others: Iterable[HudiLakeComponent]) -> None:
+    """Raise `InvalidOptionError` for an asset that components of several lakes have, or a component twice."""
+    having: dict[dg.AssetKey, str] = {}
+    for component in (one, *others):
+        for key in component.asset_keys():
+            if key in having:
+                raise definition_error(
+                    f"The components {having[key]} and {component.name} both have the asset {key.to_user_string()}"
+                    if having[key] != component.name
+                    else f"The component {component.name} has the asset {key.to_user_string()} twice",
+                    "Keep it in one place, or change the key of one of them (key:). The asset key is the path of the table in its lake.",
+                )
+            having[key] = component.name
+
+
+def refuse_twins_of(one: HudiLakeComponent, other: HudiLakeComponent) -> None:
+    """Raise `InvalidOptionError` for what two components of a lake both make under one name, or for one table."""
+    both = sorted(one.table_keys() & other.table_keys())
+    components = f"The components {one.name} and {other.name}"
+    if both:
+        raise definition_error(f"{components} both have the table {both[0]}", "Keep it in one of them.")
+    for field in ("services", "timeline_sensor", "checks"):
+        for name in _names(one, field) & _names(other, field):
+            raise definition_error(
+                f"{components} both have {field} with the name {name or 'of the lake ' + one.lake}",
+                f"Set name: of {field} in one of them, such as name: {one.name.rpartition('/')[2].partition('[')[0]}_{field}.",
+            )
+
+
+def _names(component: HudiLakeComponent, field: str) -> set[str | None]:
+    """Return the names of what a component makes; None is the name that follows the lake."""
+    if field == "services":
+        return {policy.name for policy in component.policies()}
+    if field == "checks":
+        checks = [*component.checks, *(component.defaults.checks or [])]
+        return {check.name_of_job for check in checks if check.cron}
+    return {component.timeline_sensor.name} if component.timeline_sensor is not None else set()
