@@ -193,7 +193,8 @@ WRITE_OPTIONS = (
     Option("hoodie.index.bloom.fpp", "files.bloom_fpp", float, 1e-9, "Rate of false positives of a bloom filter.",
            minimum=1e-15, maximum=0.5, aliases=("hoodie.bloom.fpp",)),
     Option("hoodie.bloom.index.filter.dynamic.max.entries", "files.bloom_max_entries", int, 100_000,
-           "Number of keys up to which a bloom filter grows by rows. Files with about eight times as many get a filter of a few bytes, which contains every key.", minimum=1, maximum=10_000_000),
+           "Number of keys up to which a bloom filter grows by rows. Files with about eight times as many get a filter of a few bytes, "
+           "which contains every key.", minimum=1, maximum=10_000_000),
     Option("hoodie.metadata.enable", "metadata.enable", bool, None,
            "By default a new table gets a metadata table, and an existing table stays as it is. `true`: the first write to an existing table without "
            "one makes it. `false`: a new table gets none. Every commit updates a metadata table that the table's properties list."),

@@ -93,8 +93,8 @@ NOT_HERE: tuple[tuple[str, tuple[str, ...]], ...] = (
             "hoodie.payload.delete.field and hoodie.payload.delete.marker mark."
         ),
         ("hoodie.payload.combined.schema*", "hoodie.payload.*.condition*", "hoodie.payload.original.avro.payload", "hoodie.payload.record.schema",
-         "hoodie.payload.update.on.same.ordering.field", "hoodie.record.merge.property.*", "hoodie.support.payload", "hoodie.is.update.record.for.mor",
-         "hoodie.datasource.write.record.merger.impls", "hoodie.write.record.merge.custom.implementation.classes",
+         "hoodie.payload.update.on.same.ordering.field", "hoodie.record.merge.property.*", "hoodie.support.payload",
+         "hoodie.is.update.record.for.mor", "hoodie.datasource.write.record.merger.impls", "hoodie.write.record.merge.custom.implementation.classes",
          "hoodie.table.legacy.payload.class", "hoodie.table.partial.update.mode"),
     ),
     (

@@ -130,7 +130,7 @@ class Tick:
         return self._busy
 
     def due(self) -> list[TableNeed]:
-        """The needs of the tables, in the order of service. Tables that were examined longest ago are examined first."""
+        """Return the needs of the tables, in the order of service. Tables that were examined longest ago are examined first."""
         ended = time.monotonic() + TICK_SECONDS
         found: list[TableNeed] = []
         for table in sorted(self.tables, key=lambda each: self._look(each).at):
