@@ -217,12 +217,13 @@ class Downgrades(OfTable):
 
         with Retries(self.context) as retries:
             done = retries.until_done(attempt)
-        files = lowering_eight.end(self.context.below(""))
-        left = (
-            f"the metadata table is dropped ({', '.join(planned.indexes)}); Hudi 0.15 makes its own"
-            if planned.indexes
-            else ""
-        )
+        left, files = [], 0
+        try:
+            files = lowering_eight.end(self.context.below(""))
+        except HudiError as error:  # the table is lowered, whatever fails now
+            left.append(f"the files of the old timeline ({error.message}); downgrade again removes them")
+        if planned.indexes:
+            left.append(f"the metadata table is dropped ({', '.join(planned.indexes)}); Hudi 0.15 makes its own")
         return VersionResult(
             found=planned.found,
             to=OLDEST,
@@ -230,7 +231,7 @@ class Downgrades(OfTable):
             file_groups=planned.file_groups,
             archived=done.archived,
             files=files,
-            left=left,
+            left="; ".join(left),
         )
 
 
