@@ -19,7 +19,7 @@ They are as stable as the names of ``pyhudi``, do not depend on an orchestrator,
 From lower layers: the available table services (`service_kinds`, and only their names: `SERVICE_NAMES`), before a table is opened; checks of options
 before a run (`options_for_open`, `refuse_unfit_options`); a write that retries, and asks before it commits (`commit_with_retries`); writes to several
 tables that become visible together (`CommitTogether`, `why_not_together`, `refuse_apart`, `refuse_torn`); the counterpart of `pyhudi.commit_for`,
-which requests a write from another process and permits its commit (`WriteRequest`, `Permit`, `open_permit`, `schema_text`); rows of any kind as one
+which requests a write from another process and permits its commit (`WriteRequest`, `RemoteGate`, `open_gate`, `schema_text`); rows of any kind as one
 Arrow table (`as_table`); options that would have kept expired files (`how_to_keep_more`); names of options with secrets (`is_secret`); and the error
 for an extra that is not installed (`from_extra`).
 """
@@ -73,9 +73,9 @@ if TYPE_CHECKING:
     from pyhudi_core.orchestration.past_commits import commits_newest_first as commits_newest_first
     from pyhudi_core.orchestration.past_commits import find_made as find_made
     from pyhudi_core.orchestration.past_commits import newest_with_rows as newest_with_rows
-    from pyhudi_core.orchestration.permit import Permit as Permit
+    from pyhudi_core.orchestration.remote_gate import RemoteGate as RemoteGate
     from pyhudi_core.orchestration.remote_write import WriteRequest as WriteRequest
-    from pyhudi_core.orchestration.remote_write import open_permit as open_permit
+    from pyhudi_core.orchestration.remote_write import open_gate as open_gate
     from pyhudi_core.orchestration.remote_write import schema_text as schema_text
     from pyhudi_core.orchestration.settings import HudiWrite as HudiWrite
     from pyhudi_core.orchestration.settings import TableSettings as TableSettings
@@ -116,9 +116,9 @@ _HOMES = {
     "Giver": "orchestration.data",
     "HudiWrite": "orchestration.settings",
     "PastCommit": "orchestration.past_commits",
-    "Permit": "orchestration.permit",
     "Positions": "orchestration.checkpoints",
     "Reader": "orchestration.incremental",
+    "RemoteGate": "orchestration.remote_gate",
     "RunEndedError": "orchestration.errors",
     "ServiceState": "orchestration.table_services",
     "SERVICE_NAMES": "services.upkeep_rules",
@@ -152,7 +152,7 @@ _HOMES = {
     "newest_with_rows": "orchestration.past_commits",
     "normalised": "orchestration.data",
     "only_values": "orchestration.data",
-    "open_permit": "orchestration.remote_write",
+    "open_gate": "orchestration.remote_write",
     "options_for_open": "options",
     "own_part": "orchestration.sharing",
     "positions_of": "orchestration.checkpoints",

@@ -14,7 +14,7 @@ from pyhudi_core.model.masking import takes_options
 from pyhudi_core.naming import set_module
 from pyhudi_core.opening import create_table, open_table
 from pyhudi_core.options import options_for_open, without_secrets
-from pyhudi_core.orchestration.permit import Permit
+from pyhudi_core.orchestration.remote_gate import RemoteGate
 from pyhudi_core.runtime import system_runtime
 from pyhudi_core.storage import open_storage
 from pyhudi_core.table import HudiTable
@@ -34,7 +34,7 @@ class WriteRequest:
 
     Attributes:
         table: location of the table.
-        permit: location of the folder of the `Permit`.
+        gate: location of the folder that the `RemoteGate` uses.
         operation: the write operation.
         record_key, partition_by, ordering, table_type, schema: used to create the table if it does not exist.
         options: options of the table, of the write and of its lock. Secrets among them are dropped: give them to `commit_for`.
@@ -43,7 +43,7 @@ class WriteRequest:
     """
 
     table: str
-    permit: str
+    gate: str
     operation: str
     record_key: tuple[str, ...] = ()
     partition_by: tuple[str, ...] = ()
@@ -75,9 +75,9 @@ class WriteRequest:
 
 
 @takes_options
-def open_permit(location: str, storage_options: Mapping[str, str] | None = None) -> Permit:
-    """Return the permit in a folder."""
-    return Permit(open_storage(location, storage_options or {}), system_runtime().clock)
+def open_gate(location: str, storage_options: Mapping[str, str] | None = None) -> RemoteGate:
+    """Return the gate that uses a folder."""
+    return RemoteGate(open_storage(location, storage_options or {}), system_runtime().clock)
 
 
 def schema_text(schema: pa.Schema) -> str:
@@ -107,10 +107,10 @@ def commit_for(
     Raises `CommitAbortedError` if the sender refuses the commit or does not answer; then nothing is published. Otherwise as `HudiTable.upsert`.
     """
     asked = request if isinstance(request, WriteRequest) else WriteRequest.of_json(request)
-    permit, clock = open_permit(asked.permit, storage_options), system_runtime().clock
+    gate, clock = open_gate(asked.gate, storage_options), system_runtime().clock
     table = _table(asked, {**asked.options, **(options or {})}, data, storage_options or {})
     write = table.begin(asked.operation, extra_metadata=asked.extra_metadata, pre_commit=list(pre_commit))
-    asking = _Asking(write, permit, asked.wait_s)
+    asking = _Asking(write, gate, asked.wait_s)
     began = staged = clock.monotonic()
 
     def planned() -> None:
@@ -123,7 +123,7 @@ def commit_for(
     if commit:
         figures = {"lock_wait": commit.lock_wait, "lock_held": commit.lock_held, "retries": commit.retries}
         times = {"write_seconds": staged - began, "commit_seconds": clock.monotonic() - staged}
-        permit.tell({"instant": commit.instant, **figures, **times})
+        gate.leave_note({"instant": commit.instant, **figures, **times})
     return commit
 
 
@@ -132,7 +132,7 @@ class _Asking:
     """Asks for the permission of one write: before the wait for the lock, and again if the permission has expired when the lock is acquired."""
 
     write: Write
-    permit: Permit
+    remote: RemoteGate
     wait_s: float
     renewals: int = 0
 
@@ -140,14 +140,14 @@ class _Asking:
         """Wait for the permission. Raises `CommitAbortedError`."""
         stats = self.write.stats
         facts = {"instant": self.write.instant, "partitions": stats.partitions, "rows": stats.rows_written}
-        self.permit.ask(facts, self.wait_s)
+        self.remote.ask(facts, self.wait_s)
 
     def gate(self) -> bool:
         """Check the permission under the lock.
 
         Raises `PreparationNeeded` to ask again without the lock, and `CommitAbortedError` if the permission was withdrawn.
         """
-        if self.permit.stands():
+        if self.remote.is_valid():
             return True
         if self.renewals == _RENEWALS:
             raise CommitAbortedError(

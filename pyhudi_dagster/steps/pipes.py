@@ -1,7 +1,7 @@
 """``HudiPipes``: another process, which Dagster starts through a Pipes client, writes the rows of an asset.
 
 The process writes with `pyhudi.commit_for`. Before it takes the table's lock for its commit, it asks this step through a folder of the lake
-(`orchestration.Permit`). The step answers with the same gates as for its own commits. So nothing is published after Terminate, after the end of the
+(`orchestration.RemoteGate`). The step answers with the same gates as for its commits. So nothing is published after Terminate, after the end of the
 run worker or of the cluster job. The step then finds the commit by its identity, and reports it as every other commit. A retry adopts the commit of
 the previous attempt.
 """
@@ -30,7 +30,7 @@ from pyhudi_dagster.steps.runner import Step
 
 EXTRA = "hudi"
 """The extra of the Pipes session that has the request."""
-_FOLDER = ".pyhudi/permits"
+_FOLDER = ".pyhudi/gates"
 _POLL_SECONDS = 1.0
 
 
@@ -121,16 +121,16 @@ def run(
     if table is not None:
         refuse_mismatch(table, info.settings)
     place = lake.location(f"{_FOLDER}/{step.run.run_id}-{uuid.uuid4().hex[:12]}")
-    permit = orchestration.open_permit(place, dict(lake.storage_options))
+    gate = orchestration.open_gate(place, dict(lake.storage_options))
     extras = {**asked.extras, EXTRA: _request(lake, info, step, asked, place)}
     step.log.info("%s: another process writes; it asks for its commit below %s", info.table, place)
     try:
-        with _answering(permit, step, lake, info):
+        with _answering(gate, step, lake, info):
             done = asked.client.run(context=context, extras=extras, **asked.arguments)
         reported = done.get_results(implicit_materializations=False)
-        note = permit.note()
+        note = gate.note()
     finally:
-        permit.close()
+        gate.close()
     found = runner.run(step, lambda: writer.adopted(lake, info, step))
     if found is not None:
         figures = {
@@ -152,7 +152,7 @@ def _request(lake: HudiLakeResource, info: HudiAssetInfo, step: Step, asked: Hud
     settings = info.settings
     return orchestration.WriteRequest(
         table=lake.location(info.table),
-        permit=place,
+        gate=place,
         operation=asked.operation or info.operation,
         record_key=settings.record_key,
         partition_by=settings.partition_by,
@@ -166,20 +166,22 @@ def _request(lake: HudiLakeResource, info: HudiAssetInfo, step: Step, asked: Hud
 
 
 @contextmanager
-def _answering(permit: orchestration.Permit, step: Step, lake: HudiLakeResource, info: HudiAssetInfo) -> Iterator[None]:
+def _answering(
+    gate: orchestration.RemoteGate, step: Step, lake: HudiLakeResource, info: HudiAssetInfo
+) -> Iterator[None]:
     """Answer questions in another thread inside this context, because the client blocks this one."""
     ended = threading.Event()
 
     def answer() -> None:
         while not ended.wait(_POLL_SECONDS):
             try:
-                question = permit.question()
+                question = gate.question()
                 if question is not None:
-                    permit.answer(_why_not(question, step, lake, info))
+                    gate.answer(_why_not(question, step, lake, info))
             except Exception as error:  # noqa: BLE001  (whatever it is, the process waits for the next attempt)
                 step.log.warning("could not answer the process that writes %s: %s", info.table, error)
 
-    thread = threading.Thread(target=answer, name=f"permits of {info.table}", daemon=True)
+    thread = threading.Thread(target=answer, name=f"gate of {info.table}", daemon=True)
     thread.start()
     try:
         yield

@@ -86,7 +86,7 @@ def test_a_script_writes_and_its_commit_arrives_with_identity_figures_and_what_i
     (commit,) = table.timeline.commits
     assert event.materialization.tags["hudi/instant"] == commit.requested_time
     assert table.commit_metadata(commit).extra["dagster.run_id"] == result.run_id
-    assert not list(Path(lake.location(".pyhudi/permits")).rglob("*.json"))
+    assert not list(Path(lake.location(".pyhudi/gates")).rglob("*.json"))
 
 
 @pytest.mark.slow
@@ -130,7 +130,7 @@ def test_a_run_that_ended_permits_nothing(run, lake, instance, script):
 
 def test_a_process_whose_step_is_gone_publishes_nothing(lake, orders):
     request = orchestration.WriteRequest(
-        table=lake.location("orders"), permit=lake.location("p"), operation="upsert", record_key=("id",), wait_s=0.6
+        table=lake.location("orders"), gate=lake.location("p"), operation="upsert", record_key=("id",), wait_s=0.6
     )
     with pytest.raises(CommitAbortedError, match="Nobody permitted the commit within 0.6 s"):
         hudi.commit_for(request.to_json(), orders(1))
@@ -152,8 +152,8 @@ def test_an_answer_that_failed_by_any_error_is_tried_again(lake, orders, asset_o
     step = Step(
         None, None, Identity("run", "orders", "orders"), logging.getLogger("step"), gates=(unreachable_at_first,)
     )
-    with _answering(orchestration.open_permit(place), step, lake, info):
-        orchestration.open_permit(place).ask({"instant": "1", "partitions": [""]}, 10)
+    with _answering(orchestration.open_gate(place), step, lake, info):
+        orchestration.open_gate(place).ask({"instant": "1", "partitions": [""]}, 10)
     assert len(calls) == 2
     assert "the database of Dagster is away" in caplog.text
 

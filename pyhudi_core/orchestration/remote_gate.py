@@ -1,4 +1,4 @@
-"""A permit: a writing process asks the process that started it whether its commit is still wanted.
+"""A gate in another process: a writing process asks the process that started it whether its commit is still wanted.
 
 This is for a writer that cannot reach its orchestrator, such as a Spark job on a cluster. Both processes see one folder of a storage, outside of the
 table. The writer writes its files, puts a question into the folder, and waits for the answer before it takes the table's lock. Under the lock it
@@ -21,7 +21,7 @@ VALID_S = 60.0
 _DONE = "done.json"
 
 
-class Permit:
+class RemoteGate:
     """The folder in which one write asks for its commits.
 
     Args:
@@ -58,7 +58,7 @@ class Permit:
                 self._put_question(facts)
             self._clock.sleep(POLL_S)
 
-    def stands(self) -> bool:
+    def is_valid(self) -> bool:
         """Say whether the answer is still valid. The writer calls this under the table's lock; if False, it must ask again without the lock.
 
         Raises `CommitAbortedError` if the permission was withdrawn. Makes at most one storage call.
@@ -103,7 +103,7 @@ class Permit:
         self._put(f"answer-{self._answered + 1}.json", {"granted": not why_not, "why": why_not})
         self._answered += 1
 
-    def tell(self, facts: Mapping[str, Any]) -> None:
+    def leave_note(self, facts: Mapping[str, Any]) -> None:
         """Leave a note about the completed commit. The writer calls this."""
         self._put(_DONE, facts)
 

@@ -14,7 +14,7 @@ from support.homes import StandingClock
 import pyhudi_core as hudi
 from pyhudi_core import orchestration
 from pyhudi_core.errors import CommitAbortedError, LockTimeoutError, StorageError
-from pyhudi_core.orchestration.permit import VALID_S, Permit
+from pyhudi_core.orchestration.remote_gate import VALID_S, RemoteGate
 from pyhudi_core.storage import open_storage
 
 ROWS = pa.table({"id": [1]})
@@ -49,15 +49,17 @@ class FailsOnce:
         return self.storage.put(path, body)
 
 
-def both_sides(location: str, meanwhile: Callable[[Permit, StandingClock], object]) -> tuple[Permit, Permit, Sleeper]:
+def both_sides(
+    location: str, meanwhile: Callable[[RemoteGate, StandingClock], object]
+) -> tuple[RemoteGate, RemoteGate, Sleeper]:
     """The writer's side, the other one, and their clock; ``meanwhile`` runs in each sleep of the writer."""
     storage = open_storage(location, {})
     clock = Sleeper(lambda: meanwhile(other, clock))
-    other = Permit(storage, clock)
-    return Permit(storage, clock), other, clock
+    other = RemoteGate(storage, clock)
+    return RemoteGate(storage, clock), other, clock
 
 
-def grants(other: Permit, _: StandingClock) -> None:
+def grants(other: RemoteGate, _: StandingClock) -> None:
     if other.question() is not None:
         other.answer()
 
@@ -66,11 +68,11 @@ def test_a_permission_stands_for_a_minute(location: str) -> None:
     writer, _, clock = both_sides(location, grants)
     writer.ask({}, 120)
     clock.time_ms += round((VALID_S - 1) * 1000)
-    assert writer.stands()
+    assert writer.is_valid()
     clock.time_ms += 2_000
-    assert not writer.stands()
+    assert not writer.is_valid()
     writer.ask({}, 120)
-    assert writer.stands()
+    assert writer.is_valid()
 
 
 def test_an_answer_that_comes_later_than_a_minute_is_asked_for_again_however_long_the_writer_waits(
@@ -78,7 +80,7 @@ def test_an_answer_that_comes_later_than_a_minute_is_asked_for_again_however_lon
 ) -> None:
     asked = []
 
-    def pauses_once(other: Permit, clock: StandingClock) -> None:
+    def pauses_once(other: RemoteGate, clock: StandingClock) -> None:
         if (question := other.question()) is not None:
             other.answer()
             asked.append(question)
@@ -87,11 +89,11 @@ def test_an_answer_that_comes_later_than_a_minute_is_asked_for_again_however_lon
     writer, _, _ = both_sides(location, pauses_once)
     writer.ask({}, 120)
     assert len(asked) == 2
-    assert writer.stands()
+    assert writer.is_valid()
 
 
 def test_nobody_waits_longer_than_the_limit_for_answers_that_always_come_too_late(location: str) -> None:
-    def pauses(other: Permit, clock: StandingClock) -> None:
+    def pauses(other: RemoteGate, clock: StandingClock) -> None:
         if other.question() is not None:
             other.answer()
             clock.time_ms += 110_000
@@ -106,12 +108,12 @@ def test_a_permission_that_was_taken_back_is_refused(location: str) -> None:
     writer.ask({}, 120)
     other.close()
     with pytest.raises(CommitAbortedError, match="taken back"):
-        writer.stands()
+        writer.is_valid()
 
 
 def test_an_answer_that_could_not_be_stored_is_given_again(location: str) -> None:
     storage = open_storage(location, {})
-    writer, other = Permit(storage, Sleeper(lambda: None)), Permit(FailsOnce(storage), StandingClock())  # type: ignore[arg-type]
+    writer, other = RemoteGate(storage, Sleeper(lambda: None)), RemoteGate(FailsOnce(storage), StandingClock())  # type: ignore[arg-type]
     with pytest.raises(CommitAbortedError, match="Nobody"):
         writer.ask({"rows": 1}, 0)
     with pytest.raises(StorageError):
@@ -126,14 +128,14 @@ def request(location: str, **more: Any) -> orchestration.WriteRequest:
 
 
 @contextmanager
-def step(location: str, answer: Callable[[orchestration.Permit], object]) -> Iterator[None]:
+def step(location: str, answer: Callable[[orchestration.RemoteGate], object]) -> Iterator[None]:
     """The other side in a thread: calls ``answer`` when there is a question, and again for each further one."""
-    permit, ended = orchestration.open_permit(f"{location}/p"), threading.Event()
+    gate, ended = orchestration.open_gate(f"{location}/p"), threading.Event()
 
     def answering() -> None:
         while not ended.wait(0.05):
-            if permit.question() is not None:
-                answer(permit)
+            if gate.question() is not None:
+                answer(gate)
 
     thread = threading.Thread(target=answering)
     thread.start()
@@ -155,10 +157,10 @@ def test_an_answer_may_take_as_long_as_the_request_allows_and_nobody_waits_for_t
     hudi.create_table(f"{location}/t", schema=ROWS.schema, record_key=["id"])
     others: list[hudi.Commit] = []
 
-    def slow(permit: orchestration.Permit) -> None:
+    def slow(gate: orchestration.RemoteGate) -> None:
         others.append(other_writer(location).upsert(pa.table({"id": [9]})))
         threading.Event().wait(2.2)  # more than a gate may take under the lock
-        permit.answer()
+        gate.answer()
 
     with step(location, slow):
         assert hudi.commit_for(request(location), ROWS)
@@ -177,7 +179,7 @@ def test_a_write_that_nobody_permits_keeps_nobody_from_the_table(location: str) 
 
     thread = threading.Thread(target=orphan)
     thread.start()
-    watched = orchestration.open_permit(f"{location}/p")
+    watched = orchestration.open_gate(f"{location}/p")
     while watched.question() is None:
         threading.Event().wait(0.02)
     try:
@@ -194,10 +196,10 @@ def test_a_permission_that_grew_old_while_the_lock_was_awaited_is_asked_for_agai
     location: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answered: list[int] = []
-    monkeypatch.setattr("pyhudi_core.orchestration.permit.VALID_S", 1.0)
+    monkeypatch.setattr("pyhudi_core.orchestration.remote_gate.VALID_S", 1.0)
 
-    def grant(permit: orchestration.Permit) -> None:
-        permit.answer()
+    def grant(gate: orchestration.RemoteGate) -> None:
+        gate.answer()
         answered.append(1)
 
     hudi.create_table(f"{location}/t", schema=ROWS.schema, record_key=["id"])
@@ -214,10 +216,10 @@ def test_a_permission_that_is_taken_back_before_the_lock_is_held_publishes_nothi
     hudi.create_table(f"{location}/t", schema=ROWS.schema, record_key=["id"])
 
     def step_ends(_: object) -> None:
-        orchestration.open_permit(f"{location}/p").close()
+        orchestration.open_gate(f"{location}/p").close()
 
     with (
-        step(location, lambda permit: permit.answer()),
+        step(location, lambda gate: gate.answer()),
         pytest.raises(CommitAbortedError, match="taken back"),
     ):
         hudi.commit_for(request(location), ROWS, pre_commit=[step_ends])
@@ -239,7 +241,7 @@ def test_a_request_has_no_secrets(location: str) -> None:
 
 
 def test_the_process_that_writes_gives_the_secrets_itself(location: str) -> None:
-    with step(location, lambda permit: permit.answer()):
+    with step(location, lambda gate: gate.answer()):
         asked = request(location, options={"hoodie.write.lock.provider": "sql"}).to_json()
         url = {"pyhudi.lock.sql.url": f"sqlite:///{location}/locks.db"}
         assert hudi.commit_for(asked, ROWS, options=url)
