@@ -156,7 +156,7 @@ class HudiUpkeepOperator(HudiOperator):
                 options=settings.options,
                 storage_options=settings.storage_options,
                 gate=run.gate,
-                progress=lambda table, service, *_: self._told(run, table, service),
+                progress=lambda table, service, *_: self._log_table(run, table, service),
             )
         lines = [line.to_dict() for line in report.lines if line.outcome != "not due"]
         self._written = tuple(TableUse(line.table) for line in report.lines if line.outcome == "ran")
@@ -175,7 +175,7 @@ class HudiUpkeepOperator(HudiOperator):
             return [hook.settings.warehouse]
         return [hook.location(name) for name in ([given] if isinstance(given, str) else given)]
 
-    def _told(self, run: TaskRun, table: str, service: str) -> None:
+    def _log_table(self, run: TaskRun, table: str, service: str) -> None:
         run.refuse_if_killed()
         self.log.info("looking at %s %s", table, service)
 

@@ -1,8 +1,8 @@
-"""The timeline of version 6 that stays in a raised table: the way back, and the place where a writer of an old release shows itself.
+"""The timeline of version 6 that stays in a raised table: it is the way back, and it shows writes of an old release.
 
-Its files are in ``.hoodie`` itself, where no reader of version 8 looks. As long as the table has no newer commit than its upgrade, the old properties
-would bring the old table back. After that the files are only in the way, and are removed. A completed instant among them that the new timeline does
-not have was written by a release that did not know of the upgrade: its rows are in files that nobody reads. It is told, and never removed.
+Its files are in ``.hoodie`` itself, where no reader of version 8 looks. While the table has no newer commit than its upgrade, the old properties
+would restore the old table. Later the files are of no use, and are removed. If the old timeline has a completed instant that the new one lacks, a
+release that did not notice the upgrade wrote it: readers ignore its files. Such an instant is reported, and never removed.
 """
 
 from __future__ import annotations

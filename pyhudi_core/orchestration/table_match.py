@@ -24,7 +24,7 @@ def refuse_mismatch(table: HudiTable, settings: TableSettings, owner: str = "ass
 
     ``owner``: the word for the owner of the settings.
     """
-    if lines := told_differences(table, settings, owner):
+    if lines := described_differences(table, settings, owner):
         raise TableMismatchError(
             f"The existing table differs from the settings of its {owner}. {lines}",
             table=table.location,
@@ -32,7 +32,7 @@ def refuse_mismatch(table: HudiTable, settings: TableSettings, owner: str = "ass
         )
 
 
-def told_differences(table: HudiTable, settings: TableSettings, owner: str = "asset") -> str:
+def described_differences(table: HudiTable, settings: TableSettings, owner: str = "asset") -> str:
     """Return the differences as a sentence; empty if there are none."""
     found = differences(table, settings)
     return "; ".join(

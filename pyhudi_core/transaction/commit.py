@@ -432,8 +432,8 @@ def _completed(transaction: Transaction, timeline: Timeline) -> Instant | None:
         found = context.folder.archived(timeline, requested.requested_time, requested.action)
     if found is None or not found.is_completed or not context.protections.look_up_before_abort:
         return None
-    told_apart = context.protections.salt and found.action in DATA_ACTIONS
-    if told_apart and context.folder.read_commit(found).extra.get(TOKEN_KEY) != transaction.token:
+    distinguishable = context.protections.salt and found.action in DATA_ACTIONS
+    if distinguishable and context.folder.read_commit(found).extra.get(TOKEN_KEY) != transaction.token:
         raise CommitAbortedError(
             "Another writer has completed a commit with the same requested time",
             table=context.table,

@@ -81,13 +81,13 @@ def refuse_equal_names(assets: Iterable[tuple[dg.AssetKey, str]]) -> None:
     """
     having: dict[str, str] = {}
     for key, whose in assets:
-        named, told = step_name(key), f"{key.to_user_string()} {whose}".rstrip()
+        named, described = step_name(key), f"{key.to_user_string()} {whose}".rstrip()
         if named in having:
             raise definition_error(
-                f"The assets {having[named]} and {told} have steps and jobs of one name: {named}",
+                f"The assets {having[named]} and {described} have steps and jobs of one name: {named}",
                 "Change the key of one of them (key: in YAML); Dagster writes '-' as '_' in names, and '/' as '__'.",
             )
-        having[named] = told
+        having[named] = described
 
 
 def refuse_unloadable(definitions: dg.Definitions) -> None:

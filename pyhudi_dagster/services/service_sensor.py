@@ -15,7 +15,7 @@ import dagster as dg
 
 from pyhudi.errors import HudiError, TableNotFoundError
 from pyhudi_core.lazy import lazy
-from pyhudi_core.orchestration.table_match import told_differences
+from pyhudi_core.orchestration.table_match import described_differences
 from pyhudi_core.orchestration.table_services import state_of
 from pyhudi_dagster.lake.names import SERVED
 from pyhudi_dagster.lake.resource import HudiLakeResource
@@ -181,7 +181,7 @@ class Tick:
             look.seen, look.at = "", self.now.timestamp()  # otherwise the table would come first in every tick
             self.why_not[name] = f"it cannot be examined: {error}"
             return []
-        unlike = told_differences(opened, table.info.settings) if table.info.has_step else ""
+        unlike = described_differences(opened, table.info.settings) if table.info.has_step else ""
         if unlike:
             unlike = f"{_DIFFERENT} {unlike}. "
             self.context.log.warning("%s: %s", name, unlike)

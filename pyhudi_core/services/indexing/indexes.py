@@ -28,7 +28,7 @@ from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.indexing import statements as index_statements
 from pyhudi_core.services.indexing.drop import drop_partitions, refuse_files, with_dependents
-from pyhudi_core.services.indexing.indexes_to_build import pending_partitions, told
+from pyhudi_core.services.indexing.indexes_to_build import described, pending_partitions
 from pyhudi_core.services.indexing.indexing import Indexing, IndexingResult
 from pyhudi_core.services.indexing.indexing_plan import IndexingPlan
 from pyhudi_core.services.indexing.statements import CreateIndex, DropIndex
@@ -142,7 +142,7 @@ class Indexes(OfTable):
         definition = self._definition(wanted)
         partition = self._partition(wanted) if definition is None else definition.name
         if partition in reopened(self.context).config.metadata_partitions:
-            there = told(self.context, [partition])
+            there = described(self.context, [partition])
             if if_not_exists:
                 return IndexingResult(why_not=f"the table has the index {there} already")
             raise InvalidOptionError(

@@ -46,7 +46,7 @@ def plan_indexing(
     listed = config.metadata_partitions
     missing = {name: count for name, count in wanted.items() if name not in listed}
     if not missing:
-        return IndexingPlan(why_not=f"the table lists {told(context, listed)} already")
+        return IndexingPlan(why_not=f"the table lists {described(context, listed)} already")
     planned = pending_partitions(context, timeline)
     left = {name: count for name, count in missing.items() if name not in planned}
     if not left:
@@ -63,7 +63,7 @@ def plan_indexing(
     return IndexingPlan(left, newest(timeline), definitions=tuple(item for item in definitions if item.name in left))
 
 
-def told(context: TableContext, partitions: Sequence[str]) -> str:
+def described(context: TableContext, partitions: Sequence[str]) -> str:
     """Return the names of existing partitions; for indexes on a column or an expression, with the column or expression."""
     path = reopened(context).config.index_defs_path
     of_columns = (names.SECONDARY_INDEX_PREFIX, names.EXPRESSION_INDEX_PREFIX)
