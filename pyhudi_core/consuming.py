@@ -79,7 +79,7 @@ class Consumer:
     """Reads what is new in ``source``, and keeps its checkpoint in commits of ``into``.
 
     Attributes:
-        name: of the consumer; each consumer that writes into a table needs its own.
+        name: the consumer's name; each consumer that writes into a table needs its own.
         source: the table that is read.
         into: the table that is written to; it may be the output of several consumers.
         start: where the first batch begins: None for all rows of the table, or a completion time (commits after it).

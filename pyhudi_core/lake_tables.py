@@ -64,7 +64,7 @@ def lake(
 
     Args:
         location: the folder with the tables (``/lake``, ``s3://bucket/lake``); or the database (``thrift://metastore:9083/sales``, ``glue://sales``).
-        storage_options, options: for every table, as in `open_table`.
+        storage_options, options: options for every table, as in `open_table`.
 
     Raises `ConfigError` if an argument is not valid.
     """

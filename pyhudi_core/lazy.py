@@ -55,7 +55,7 @@ def lazy_names(package: str, homes: Mapping[str, str], inside: str | None = None
 
     Arguments:
         package: the ``__name__`` of the module that has the names.
-        homes: by public name: the module that has it, as a name inside of ``inside``.
+        homes: the module of each public name, as a name inside of ``inside``.
         inside: the package of these modules; None: ``package``.
     """
 

@@ -158,7 +158,7 @@ class CommitTogether:
         """Commit all. After a conflict in one table, all are written again from the newest states. Returns the commits by location.
 
         Args:
-            writes: by the locations of their tables, which `checked` takes.
+            writes: the writes, by the locations of their tables, which `checked` returns.
             gates: as in `Write.commit`, by location.
 
         Raises what one of the tables raises, and then nothing is published; and `TransactionTornError`.
@@ -377,7 +377,7 @@ def refuse_apart(locations: Sequence[str], zones: Iterable[str], real: Sequence[
     """Raise `InvalidOptionError` for tables that cannot be changed in one step, whether or not they exist yet.
 
     Args:
-        locations: of the tables.
+        locations: the locations of the tables.
         zones: the zones of their timelines, ``UTC`` or ``LOCAL``.
         real: where the locations lead, if not to themselves.
     """

@@ -149,7 +149,7 @@ def upkeep(
         tables: tables, locations of tables, and folders with tables below them, as locations or as a `Lake`.
         rules: which services, from when on they are due, and the limits of this run.
         plan: only decide; nothing is changed.
-        options, storage_options: for tables that are given by location, as in `open_table`. Those of a `Lake` are its own.
+        options, storage_options: options for tables given by location, as in `open_table`. A `Lake` has its own.
         spark: a session to run on.
         gate: asked before each decision, as by `TableService.run`: Dagster's asks whether the run is still wanted.
 

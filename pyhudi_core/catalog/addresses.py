@@ -40,7 +40,7 @@ class CatalogAddress:
 
     Attributes:
         text: the address, as users wrote it.
-        database, name: in lower case, as catalogs have them; ``name`` is empty for a lake.
+        database, name: their names in lower case, as catalogs have them; ``name`` is empty for a lake.
         keys: the options by which a sync finds the same catalog.
         runtime: the runtime for requests to the catalog.
         given, storage_options: the caller's options.

@@ -50,12 +50,12 @@ def _planned(
     """Return the command of a service with plans on the timeline.
 
     Args:
-        name: of the command.
+        name: the name of the command.
         service: its property of `HudiTable`.
         text: what the command does.
         done: what becomes of files, for help.
         example: an option of the table, for help.
-        details: of a plan.
+        details: returns the details of a plan.
         missing: when the exit code is 1, for help.
         more: other parameters of the command.
     """

@@ -92,7 +92,7 @@ class KeyOverlap:
         stats: the files that it has written.
         keys_of_table: keys are compared across partitions, and those of logs, too.
         keys_in_log: reads a log; without it logs count as unread.
-        config: of the table. Generated keys are never equal, so they are not read.
+        config: the table's configuration. Generated keys are never equal, so they are not read.
         hashes: how many hashes to hold at once.
     """
 

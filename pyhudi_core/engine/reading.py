@@ -29,7 +29,7 @@ class EngineFiles:
 
     Attributes:
         paths: as the engine opens them, without characters that it takes for patterns.
-        root: below it, the names of folders (``column=value``) say what the columns of ``folders`` have; None if the files say it.
+        root: a folder. Below it, folder names (``column=value``) have the values of the columns in ``folders``; None if the files have them.
         folders: these columns, all that the folders name.
         among: keep rows in which a text column has one of some values: (column, values).
         where: keep rows for which this condition in Spark's SQL is true.

@@ -117,12 +117,12 @@ class SpilledRows:
     """Rows to be written that are not in memory.
 
     Attributes:
-        schema: of the rows.
+        schema: the schema of the rows.
         parts: the rows of each task; an iteration reads them.
         scratch: where they go in between.
-        run_bytes: of rows in memory in one run of a shuffle; on each core.
-        bytes: of all rows in memory; 0 if they are not known.
-        count: of the rows.
+        run_bytes: the size of rows in memory in one run of a shuffle, on each core.
+        bytes: the size of all rows in memory; 0 if unknown.
+        count: the number of rows.
     """
 
     schema: pa.Schema

@@ -42,7 +42,7 @@ class Owners:
     """Says whose a file is, by the requested time in its name.
 
     Attributes:
-        timeline: of the table, read after the files were listed.
+        timeline: the table's timeline, read after the files were listed.
         living: requested times of running writers, and of those that may run.
         dead: requested times of pending writes whose writers are dead.
         was_archived: whether a commit with a requested time was archived; None if that is not known.

@@ -70,7 +70,7 @@ class Bootstrap:
         loaded: how many were in the table when the run began.
         chunks: commits that this run made, or (as a plan) would make.
         done: whether all files are loaded.
-        columns: of the table.
+        columns: the columns of the table.
     """
 
     source: str
@@ -130,7 +130,7 @@ def bootstrap(
         mode: FULL_RECORD, or Hudi's METADATA_ONLY: the rows stay in the source, and every read needs it, until updates, compactions or clusterings
             have written them. The partitions are then the folders of the source, and all files are taken in one commit. To open a table whose
             source is not below the table's parent folder, say ``allow_sources``.
-        source_options, storage_options: of the storages of source and table.
+        source_options, storage_options: options for the storages of source and table.
         spark: a session to run on; without it, one chunk is held in this process.
         chunk_bytes: bytes of source files that become one commit.
         plan: only say what would be done.

@@ -38,7 +38,7 @@ class ImportStyle:
     Attributes:
         nulls: words of CSV files that are nulls.
         delimiter: between the fields of CSV files; None: a tab in files that end with .tsv, else a comma.
-        types: of columns of CSV files, under their new names.
+        types: the types of columns of CSV files, by their new names.
         snake: whether names become snake case.
     """
 
@@ -174,7 +174,7 @@ def import_rows(
         paths: locations of files.
         before: the columns of the table; None if it does not exist, then its columns are those of the first file, and of files that add some.
         table, keys, allow_lossy: as in `schema_after`.
-        rules: of the table, as in `ImportRows`.
+        rules: the rules of the table, as in `ImportRows`.
 
     Raises `DataError` and its kinds, and `CorruptBaseFileError`.
     """

@@ -56,7 +56,7 @@ class RecoveryPlan:
     """What would be rebuilt; false if it cannot be, because questions are open.
 
     Attributes:
-        files: by requested time, in the order of time.
+        files: the files by requested time, in the order of time.
         config: the properties, if all that they need is known.
         questions: what has to be answered, or left out, before the table can be recovered.
         unknown: what neither the files nor an answer says.

@@ -53,7 +53,7 @@ class RowsToKeep:
 
     Attributes:
         partition: its folder below the source, which is the partition of its rows.
-        name: of the file in the folder.
+        name: the name of the file in the folder.
         uri: its full path.
         size: bytes.
         modified_ms: when it was written, in epoch milliseconds.

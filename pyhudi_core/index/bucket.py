@@ -84,7 +84,7 @@ class BucketIndex:
 
     Args:
         hashing: which bucket a key belongs to.
-        file_ids: of the file groups of a partition.
+        file_ids: returns the ids of the file groups of a partition.
         replaced: removed file groups; their ids are not used again.
         replaces: the write replaces the file groups that are there, so its rows come into new ones.
         anew: it replaces those of the whole table, so it may have another number of buckets.

@@ -29,8 +29,8 @@ class ConsistentIndex:
 
     Args:
         hashing: the fields that are hashed.
-        metadata: of a partition; None for one that has none, whose rows get no tag.
-        file_ids: of the file groups of a partition.
+        metadata: returns the metadata of a partition; None if it has none, so that its rows get no tag.
+        file_ids: returns the ids of the file groups of a partition.
         replaced: removed file groups. Hudi does not tell its file groups anew after an overwrite, so rows of their ranges would not be seen.
     """
 

@@ -95,7 +95,7 @@ class FileLookUp:
         by_filter: bloom filters of base files are asked before their keys are read.
         filters: the filters of the metadata table, which are asked before any file is opened; None if it has none.
         living: reads the rows of a slice; needed where logs may have deleted keys.
-        config: of the table; None for one with meta columns.
+        config: the table's configuration; None for a table with meta columns.
         ranges: what is known of the keys of base files, if this process keeps it. A file is not opened again to find that its keys are others.
     """
 

@@ -152,7 +152,7 @@ def refuse_other_lock(found: str, ours: str, *, given_up: str, process: Process,
         ours: this writer's identity.
         given_up: the identity that the options allow to replace.
         process: reports whether the process of an in-process lock has ended.
-        table: for the message.
+        table: the table's location, for the message.
     """
     if found in ("", ours, given_up) or _has_ended(found, process):
         return

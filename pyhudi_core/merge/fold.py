@@ -37,7 +37,7 @@ class Folded:
         keys: the keys, each once.
         entry: the entry that decided; its ordering value is the state's.
         deleted, outright: whether the key is deleted, and whether that wins over any base row.
-        sources: for each column, the entry that its value comes from, or `ABSENT`; None if that is ``entry`` for all.
+        sources: for each column, the entry of its value, or `ABSENT`; None if that is ``entry`` for all.
     """
 
     entries: LogEntries

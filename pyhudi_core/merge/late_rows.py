@@ -28,8 +28,8 @@ def older_than_deletes(storage: Storage, piece: FileSlice, merging: Merging, row
     Ordering values alone decide. Behind a partial block readers let any row replace a delete, so a late one would bring the old base row back.
 
     Args:
-        rows: with record key and ordering columns; none of them is a delete.
-        schema: of the table's files; meta columns come first.
+        rows: rows with record key and ordering columns, without deletes.
+        schema: the schema of the table's files; meta columns come first.
 
     Raises `CorruptionError` and its kinds, and `LimitExceededError`.
     """

@@ -37,7 +37,7 @@ _DIGITS = 15
 class BoundsKind:
     """How bounds of a type are stored: the wrapper's name, the type of its value, and bounds outside all values.
 
-    ``value_type`` is the type in a record of the second form: a number of `value_types`, and a text with details.
+    ``value_type`` is the type as records of the second form store it: a number from `value_types`, and a text with details.
     """
 
     wrapper: str

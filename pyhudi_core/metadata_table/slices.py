@@ -358,7 +358,7 @@ class MetadataSlices:
         return self._counted
 
     def base_times(self, partition: str) -> dict[str, int]:
-        """Return the number of file groups of a partition per requested time of their base file; empty text for none."""
+        """Return the number of file groups of a partition by the requested time of their base file; the empty text stands for no base file."""
         pieces = self.pieces_to_write(partition)
         return Counter("" if piece.base is None else piece.base.name.requested_time for piece in pieces)
 

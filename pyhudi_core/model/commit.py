@@ -49,10 +49,10 @@ class WriteStat:
 
     Attributes:
         change_logs: the change logs beside a base file, and ``change_log_sizes`` the size of each.
-        base_file: of a log in a table with change data capture, the name of the base file below it; not read from commits.
-        log_files: of such a log, the names of all logs of its slice, itself included; not read from commits.
+        base_file: for a log in a table with change data capture, the name of its base file; not read from commits.
+        log_files: for such a log, the names of all logs of its slice, itself included; not read from commits.
         combined: rows of the batch that were combined with another row of their key before the write; not read from commits.
-        slice_logs: of a log, how many logs its slice has, itself included; not read from commits.
+        slice_logs: for a log, the number of logs in its slice, itself included; not read from commits.
         merged_logs, merged_bytes, merged_entries: what a compaction merged: log files, their bytes, and the entries in them.
     """
 

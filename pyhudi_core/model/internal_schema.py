@@ -72,8 +72,8 @@ class Evolution:
     """The table's current columns, and the versions of its schema, oldest first.
 
     Attributes:
-        versions: by the requested times of the commits that have them.
-        history: by the requested times of the commits that made them; the last one is the current version.
+        versions: the versions, by the requested times of their commits.
+        history: the versions, by the requested times of the commits that made them; the last one is current.
         kept_at: the requested time of the newest file of ``.hoodie/.schema``; empty if there is none.
     """
 

@@ -77,7 +77,7 @@ def new_table_config(
         timeline_timezone: ``UTC`` or ``LOCAL``.
         merge_mode: None means event time if there is an ordering column, else commit time. For CUSTOM, ``extra`` names the merger.
         extra: further properties, stored unchanged.
-        version: of the table format, 8 or 9.
+        version: the version of the table format, 8 or 9.
 
     Raises:
         UnsupportedTableError: version 9 with a payload class or a merger that it cannot say.

@@ -58,7 +58,7 @@ def renumbered(
     Args:
         greatest: the greatest number that any version has used.
         before, after: the table's columns, without meta columns.
-        number: of the new version.
+        number: the number of the new version.
         origins: what columns were called before; None if all keep their names.
     """
     known = dict(_paths(last.columns, ""))

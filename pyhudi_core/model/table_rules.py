@@ -222,7 +222,7 @@ class RuleChanges:
         drop_checks: names of checks.
         nullable: columns that are NOT NULL no more.
         drop: columns without their default, comment or generated value from now on, by the name of the field.
-        partitions_expire: after so many days from now on; None: as before.
+        partitions_expire: the new number of days after which partitions expire; None: unchanged.
     """
 
     add: TableRules = NO_RULES

@@ -83,7 +83,7 @@ class TableContext:
         storage: the table's folder: data files, markers, timeline and properties.
         config: its properties.
         folder: its timeline.
-        protocol: by what it is changed.
+        protocol: the settings of the commit protocol.
         prefix: its folder below the storage of the protocol; empty for a data table.
         companions: the other tables under the same protocol: a metadata table, or its data table.
     """

@@ -26,7 +26,7 @@ class RemoteGate:
 
     Args:
         storage: the folder; each write has its own.
-        clock: for waiting.
+        clock: the clock for waiting.
     """
 
     def __init__(self, storage: Storage, clock: Clock) -> None:

@@ -47,7 +47,7 @@ class Assignments:
         """Parse the values of columns.
 
         Args:
-            given: for each column SQL text, an Arrow expression, or a Python value.
+            given: SQL text, an Arrow expression, or a Python value for each column.
             columns: those that can be set.
             rows: those that the values are computed from.
             zone: the time zone of texts; UTC if none is chosen.

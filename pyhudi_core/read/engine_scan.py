@@ -43,7 +43,7 @@ not open this file.
 
 @dataclass(frozen=True, slots=True)
 class EngineScan:
-    """The parts of a scan that reading on an engine needs."""
+    """The attributes of a scan that are needed to read it on an engine."""
 
     snapshot: Snapshot
     storage: Storage

@@ -186,7 +186,7 @@ def _has_known_texts(config: TableConfig, schema: pa.Schema) -> bool:
 
 
 def why_unknown_texts(config: TableConfig, schema: pa.Schema) -> str:
-    """Return the property of a table due to which its keys may have other texts than those of `key_texts`; empty if there is none."""
+    """Return a text about the property of the table that may give its keys other texts than `key_texts` returns; empty if there is none."""
     if config.keygenerator_type in (KeyGenerator.OTHER, KeyGenerator.GLOBAL_DELETE):
         return f"the key generator {config.keygenerator_type.value}, which may write any text"
     kinds = [schema.field(name).type for name in config.record_key_fields if name in schema.names]

@@ -71,7 +71,7 @@ class _Source:
 
 
 def _in_pyarrow(condition: polars.Expr, schema: pa.Schema) -> pc.Expression | None:
-    """Return a condition that keeps at least the rows of this one; None if no known condition drops any row."""
+    """Return a condition of pyarrow that keeps at least the rows of this condition; None if it would keep all rows."""
     parts = [part for part in map(functools.partial(_translated, schema), _conjuncts(condition)) if part is not None]
     return functools.reduce(operator.and_, parts) if parts else None
 

@@ -1,4 +1,4 @@
-"""Refuse conditions whose times a Spark session would read in another time zone than the condition does."""
+"""Refuse a condition whose times would mean another zone in a Spark session than in the condition."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class TableDropPlan:
         left: paths of files in the folder that are not of Hudi; they stay.
         half_dropped: an earlier drop has begun, and this one would finish it.
         why_not: who uses the table.
-        names: that go from a catalog, if the table was found there.
+        names: the table's names in a catalog, which are removed; empty if it was not found by a catalog.
     """
 
     files: int

@@ -56,7 +56,7 @@ class Hold:
     """The files of a state, held back from cleaning.
 
     Attributes:
-        name: by which it is known, and ended.
+        name: the name of the hold, by which it is ended.
         token: the state; ``scan(as_of=hold.token)`` reads it.
         ends_ms: when it ends, in milliseconds since 1970.
         comment: what its maker said.

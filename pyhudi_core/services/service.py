@@ -253,7 +253,7 @@ class TableService(OfTable, ABC, Generic[R]):
         return self.waiting()
 
     def under_way(self) -> list[Instant]:
-        """Return the plans on the timeline that a process executes now, or that an unknown program, which may be alive, has begun to execute."""
+        """Return the plans on the timeline that a process executes now, or that another program has begun to execute and may still be executing."""
         return []
 
     @abstractmethod

@@ -30,7 +30,7 @@ class Mark:
     """What a commit says of the batch that it wrote.
 
     Attributes:
-        number: of the batch in its query.
+        number: the number of the batch in its query.
         query: the identity of the query; empty if it was not known (earlier releases did not note it).
         planned: when Spark planned the batch, in the digits of the timeline; empty likewise.
         instant: the requested time of the commit.
@@ -69,7 +69,7 @@ class StreamBatch:
 
     Attributes:
         stream: the name of its stream.
-        number: of the batch in its query, from 0.
+        number: the number of the batch in its query, from 0.
         query: the identity of the query, which its checkpoint keeps; empty if it is not known.
         planned: when Spark planned the batch, in the digits of the timeline; empty if it is not known.
         replaces: the query after which this one begins anew: its identity, `NOTHING` or `UNKNOWN`; empty if none was named.

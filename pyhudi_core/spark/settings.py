@@ -52,15 +52,15 @@ class Settings:
         where: a condition as SQL text.
         as_of: a time, an instant's requested time or a snapshot token.
         after, until: a range of completion times; ``after`` is exclusive.
-        refuse_pending_deletes: for read-optimized reads.
+        refuse_pending_deletes: whether read-optimized reads are refused while deletes are pending.
         push_filters: whether Spark may push filters down; only correct for a DataFrame that is used in one query.
         starting: where a new stream begins: earliest, latest or a completion time (exclusive).
         max_commits_per_batch, max_bytes_per_batch: limits for batches of a stream; None for no limit.
-        operation: of a write: upsert (the default), insert, bulk_insert or delete.
+        operation: the operation of a write: upsert (the default), insert, bulk_insert or delete.
         stream: the name of a stream that writes; ``replaces`` names the query after which it begins anew.
-        checkpoint: of a stream that writes; empty if Spark does not say it.
+        checkpoint: the checkpoint location of a writing stream; empty if Spark does not give it.
         max_bytes_per_write: the most bytes of rows in one commit.
-        storage_options, table_options: for `open_table`.
+        storage_options, table_options: options for `open_table`.
         given: names of the given options.
         zone: the session's time zone, if the condition is read in it; else None.
     """

@@ -65,7 +65,7 @@ class StreamSink:
     """Writes the batches of one stream to a table: ``frame.writeStream.foreachBatch(StreamSink(location, "orders")).start()``.
 
     Attributes:
-        location: of the table, which exists.
+        location: the location of the existing table.
         stream: names the stream; another stream into the same table needs another name, and so does a new checkpoint.
         operation: ``"upsert"``, ``"insert"``, ``"bulk_insert"`` or ``"delete"``.
         replaces: lets a query with another checkpoint begin anew under the name of the stream: what the error of the refused batch named.

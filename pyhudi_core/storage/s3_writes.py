@@ -46,7 +46,7 @@ class ConditionalWriter:
     """Sends conditional requests, repeats them only if that is safe, and finds out their outcome.
 
     Args:
-        clients: of which the one that does not repeat requests by itself is used.
+        clients: the clients, of which the one without automatic retries is used.
         clock: waits between attempts.
         ids: gives nonces and jitter.
     """

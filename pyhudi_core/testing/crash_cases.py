@@ -62,7 +62,7 @@ class CrashScenario(Generic[T]):
     """One operation, and the checks of the state after its crash.
 
     Attributes:
-        name: for reports.
+        name: the name for reports.
         world: creates the world in which the operation starts (None), or a world with the remains of another one.
         operate: the operation.
         read: returns what a new process reads; two states are the same if these values are equal.
@@ -102,7 +102,7 @@ class CrashPlan:
         twice: share of the cases in which the next writer is crashed too, at one of its calls.
         thorough: the next writer is crashed at each of its calls, and each state after a crash is judged twice: with a next
             writer that asks for the status first, and with one that does not. Otherwise the two alternate.
-        seed: of the random share.
+        seed: the seed of the random share.
         kinds: the kinds of crashes and faults.
     """
 

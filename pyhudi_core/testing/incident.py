@@ -116,7 +116,7 @@ def replay_incident(
 
     Args:
         source: the incident, its document, or the file that holds it.
-        options: of the next writer, as for ``open_table``.
+        options: the options of the next writer, as for ``open_table``.
         bounds: how far the exploration goes.
 
     Raises:

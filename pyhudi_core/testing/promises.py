@@ -80,7 +80,7 @@ def check_promises(history: History, times: Sequence[str], read: ReadAsOf, befor
     """Follow the table from commit to commit.
 
     Args:
-        history: of the run, with the events of `attempt`.
+        history: the history of the run, with the events of `attempt`.
         times: the completion times of all commits of the run.
         read: returns the keys and values that a new reader sees as of a completion time, duplicates included.
         before: the rows at the start of the run.

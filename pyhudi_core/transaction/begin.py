@@ -4,8 +4,8 @@ The reservation is the heartbeat file. It is created with put-if-absent and has 
 requested time. The requested time is greater than every time on the timeline and every other reservation. The writer checks this again after the
 reservation, so whatever the write reads is earlier, and monotonicity does not rest on clocks.
 
-Requested times are even milliseconds, and completion times odd ones: a commit that completes at the same time as a reservation cannot see the
-reservation, and a time that was both would identify two states.
+Requested times are even milliseconds, and completion times odd ones. A commit that completed in the same millisecond could not see the reservation,
+and the same time would identify two states.
 """
 
 from __future__ import annotations

@@ -296,7 +296,7 @@ class _Deciding:
         )
 
     def look_beside(self) -> None:
-        """Read the inputs of the decision while the free lock is requested. Afterwards the lock shows whether these inputs still count."""
+        """Read the inputs of the decision during the request for a free lock. After it, the lock shows whether these inputs are still valid."""
         self.beside = Ahead.of(self._found)
 
     def _found(self) -> _Found:

@@ -24,7 +24,7 @@ def remove_files(folder: TimelineFolder, files: Iterable[Instant]) -> None:
 
 
 def remove_instant(folder: TimelineFolder, requested_time: str, actions: Collection[Action]) -> list[Instant]:
-    """Delete the files of the instants with this requested time and one of these actions. Returns those that were there."""
+    """Delete the files of the instants with this requested time and one of these actions. Returns the deleted files."""
     found = files_of_instant(folder, requested_time, actions)
     remove_files(folder, found)
     return found

@@ -70,7 +70,7 @@ def files_of(storage: Storage, partitions: Sequence[str]) -> list[str]:
 def remove_files(storage: Storage, files: Sequence[str]) -> None:
     """Remove files of unlisted partitions. `files_of` returned them before the decision to unlist, so none belongs to a later build.
 
-    The folders' markers are removed first. A reader that opened the partition before and lists its folder now sees that files may be missing.
+    The folders' markers are removed first. So a reader that opened the partition before, and lists its folder later, knows that files may be missing.
     """
     markers = {path for path in files if path.rpartition("/")[2].startswith(PARTITION_METAFILE)}
     storage.delete_many(path for path in files if path in markers)

@@ -36,7 +36,7 @@ class Judge:
     """The facts that decide about the files of a partition.
 
     Attributes:
-        visibility: of the newest state.
+        visibility: the visibility of the newest state.
         before, versions: as in `cleaning_rules.removable`.
         replaced: every file group that a commit replaced.
         gone: the replaced file groups whose replacing commit is older than ``before``: no retained state shows them.
