@@ -158,7 +158,7 @@ class CommitTogether:
         """Commit all. After a conflict in one table, all are written again from the newest states. Returns the commits by location.
 
         Args:
-            writes: the writes, by the locations of their tables, which `checked` returns.
+            writes: the writes by the locations of their tables; these must pass `checked`.
             gates: as in `Write.commit`, by location.
 
         Raises what one of the tables raises, and then nothing is published; and `TransactionTornError`.
