@@ -4,7 +4,7 @@ A folder is a partition if it holds ``.hoodie_partition_metadata`` (in any of it
 the only partition of a table without partition fields, and needs no such file. Hudi's Spark finds partitions by the same rules. A folder with
 ``.hoodie`` is another table, and nothing below it belongs to this one.
 
-Folders are listed with as many calls at once as the storage is worth (`Capabilities.parallel_calls`), by the executor that is passed in.
+The given executor lists folders with as many concurrent calls as the storage supports well (`Capabilities.parallel_calls`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class FileListing(Protocol):
         ...
 
     def prepare(self, partitions: Iterable[str]) -> None:
-        """Say that `files` will be asked for these: what is not known yet of them is listed now, together."""
+        """Announce that `files` will be called for these partitions: unknown ones are listed now, together."""
         ...
 
 
@@ -45,7 +45,7 @@ def _never(_name: str) -> bool:
 class StorageListing:
     """Lists folders, each at most once, so that one snapshot sees one state of each.
 
-    ``settled`` has what the handle knows of their files, and ``is_settled`` says which files may be remembered.
+    ``settled`` is the handle's cache of their files, and ``is_settled`` says which files may be cached.
     """
 
     storage: Storage
@@ -68,7 +68,7 @@ class StorageListing:
 
     def prepare(self, partitions: Iterable[str]) -> None:
         if self.storage.capabilities.cheap_names:
-            return  # nothing is gained by listing them together
+            return  # listing them together has no advantage
         unknown = [partition for partition in dict.fromkeys(partitions) if partition not in self._files]
         for partition, folder in zip(unknown, list_folders(self.storage, self.executor, unknown), strict=True):
             self._files[partition] = folder.objects
@@ -107,7 +107,7 @@ class AddedFiles:
         return tuple(sorted({*self.listing.partitions(), *self.added}))
 
     def files(self, partition: str) -> tuple[ObjectInfo, ...]:
-        """Return each file once: the listing may have seen those of the write."""
+        """Return each file once: the listing may already have files of the write."""
         own = self.added.get(partition, ())
         paths = {info.path for info in own}
         return (*(info for info in self.listing.files(partition) if info.path not in paths), *own)

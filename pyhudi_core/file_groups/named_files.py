@@ -1,8 +1,8 @@
 """A listing completed by the files that the newest commits name.
 
 A storage may list an old state; a completed commit names the files that exist. A file that the newest visible commits name and a listing omits is
-requested by its own path, which every storage answers correctly. So no reader and no writer starts from an older slice of a file group than the
-commits of its snapshot say, and no writer treats an existing partition as new.
+requested by its own path, which every storage answers correctly. So no reader or writer uses an older slice of a file group than that of its
+snapshot's commits, and no writer treats an existing partition as new.
 
 Only the latest `NEWEST` commits are used; an older listing is not completed.
 """
@@ -25,8 +25,10 @@ NEWEST = 20
 
 @dataclass(slots=True)
 class NamedFiles:
-    """A listing with the files that commits name added. ``head`` returns an object's facts, or None; ``lost`` the error for a missing
-    file, or None if it may have become old since. ``read_together`` is told which commits will be read.
+    """A listing with the files that commits name added.
+
+    ``head`` returns an object's facts, or None; ``lost`` returns the error for a missing file, or None if a newer file may have replaced it since.
+    ``read_together`` gets the commits that will be read.
     """
 
     listing: FileListing
@@ -46,7 +48,7 @@ class NamedFiles:
     def files(self, partition: str) -> tuple[ObjectInfo, ...]:
         """Return all files directly in a partition.
 
-        Raises the error of ``lost``, or `SnapshotExpiredError`, if one of the newest state is missing.
+        Raises the error of ``lost``, or `SnapshotExpiredError`, if a file of the newest state is missing.
         """
         listed = self.listing.files(partition)
         named = self._named_in(partition)
@@ -76,7 +78,7 @@ class NamedFiles:
         return {path for commit in self._newest() for path in commit}
 
     def _named_in(self, partition: str) -> frozenset[str]:
-        """Return the files of the partition's newest slices, as far as the newest commits name them; older slices may have been cleaned."""
+        """Return the files of the partition's newest slices that the newest commits name; older slices may have been cleaned."""
         newest: dict[str, list[str]] = {}
         for commit in self._newest():
             for stat in commit.get(partition, ()):
@@ -87,7 +89,7 @@ class NamedFiles:
         )
 
     def _newest(self) -> list[Mapping[str, Sequence[WriteStat]]]:
-        """Return what the newest commits wrote, by partition; in the order of their requested times."""
+        """Return the files that the newest commits wrote, by partition, in the order of their requested times."""
         if self._commits is None:
             newest = sorted(self.visibility.commits[-NEWEST:])
             self.read_together(newest)

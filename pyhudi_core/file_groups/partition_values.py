@@ -1,8 +1,8 @@
 """The values of partition columns, taken from the folder of a file.
 
-A global index may keep a row in its folder although its partition column has changed (the default of the record index); the file then holds
-the new value. The folder's value counts, as in Hudi, because partitions are pruned by it: a row is found by the value that it shows. If the
-folder's value is ambiguous (texts that are null or empty, times, formatted values), the file's value counts.
+A global index may keep a row in its folder although its partition column has changed (the default of the record index); the file then holds the new
+value. The folder's value is used, as in Hudi, because partitions are pruned by it: so a row is found by the value that readers see. If the folder's
+value is ambiguous (texts that are null or empty, times, formatted values), the file's value is used.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How many rows files and file groups have, without reading a row.
+"""Count the rows of files and file groups, without reading rows.
 
-The commit that wrote a file says it, on the active timeline or the archived one. Only where neither says it, footers are read, `FOOTERS` of them at
-most. Beyond that, and where a slice has logs, the number of rows is not known: `rows_of_slices` is None then, never a guess. `most_rows_of_slices`
-estimates, for those who need room for the rows.
+The number is in the commit that wrote the file, active or archived. If it is in neither, footers are read, at most `FOOTERS` of them. Otherwise, and
+for slices with logs, the number is unknown: then `rows_of_slices` returns None, never a guess. `most_rows_of_slices` estimates, for callers that must
+reserve memory for the rows.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pyhudi_core.model.commit import READ_AS, CommitMetadata
 from pyhudi_core.opened_table.table_context import TableContext
 
 FOOTERS = 200
-"""How many footers are read at most for one answer."""
+"""The maximum number of footers that are read for one answer."""
 
 
 def rows_of_slices(context: TableContext, slices: Iterable[FileSlice]) -> int | None:
-    """Return the rows of all the slices together; None if that is not known."""
+    """Return the number of rows of all the slices together; None if it is unknown."""
     total = 0
     older: list[BaseFile] = []
     for piece in slices:
@@ -36,10 +36,10 @@ def rows_of_slices(context: TableContext, slices: Iterable[FileSlice]) -> int | 
 
 
 def most_rows_of_slices(context: TableContext, visibility: Visibility, slices: Iterable[FileSlice]) -> int:
-    """Say about how many rows the slices have at most: a row in a base file and in a log counts as two.
+    """Return an estimate of the maximum number of rows of the slices: a row in a base file and in a log counts twice.
 
-    Files that no commit names, beyond the footers that are read, count by their bytes: as many rows in a byte as in the base files that are known,
-    because logs have fewer. Without any, a row has as many bytes as the option says (hoodie.copyonwrite.record.size.estimate).
+    Files that no commit names and whose footers are not read count by their size: they are assumed to have as many rows per byte as the known base
+    files, because logs have fewer. Without known files, the option hoodie.copyonwrite.record.size.estimate gives the size of a row.
     """
     files = [file for piece in slices for file in piece.files]
     stats = ((file.path, visibility.stat(file.name.requested_time, file.path)) for file in files)
@@ -59,14 +59,14 @@ def most_rows_of_slices(context: TableContext, visibility: Visibility, slices: I
 
 
 def rows_of_files(context: TableContext, files: Sequence[BaseFile]) -> dict[str, int]:
-    """Return the rows of files that archived commits wrote, by their paths; of files that no commit names, by their footers if there are few."""
+    """Return the numbers of rows of files by path: from archived commits, or, for files that no commit names, from their footers if there are few."""
     found = _in_history(context, files)
     missing = [file.path for file in files if file.path not in found]
     return found | _in_footers(context, missing) if len(missing) <= FOOTERS else found
 
 
 def archived_commits(context: TableContext, requested_times: set[str]) -> dict[str, CommitMetadata]:
-    """Return what archived commits say, by their requested times; those that are not in the history are left out."""
+    """Return archived commits by their requested times; commits that are not in the history are omitted."""
     if not requested_times:
         return {}
     found = {}

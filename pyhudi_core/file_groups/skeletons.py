@@ -1,11 +1,11 @@
 """Base files whose rows are in another folder: tables of a metadata-only bootstrap.
 
-Such a table has the folder of its rows in ``hoodie.bootstrap.base.path``. The bootstrap, at the time `SKELETON_TIME`, wrote a skeleton for each
-file of that folder: a base file with the meta columns alone. Two HFiles, the bootstrap index, say which file belongs to which skeleton, by file group
-and by partition. A later slice of a file group is a complete base file, as in every other table. The facts were read from tables of Hudi 1.0.2.
+Such a table has the folder of its rows in ``hoodie.bootstrap.base.path``. The bootstrap, at the time `SKELETON_TIME`, wrote a skeleton for each file
+of that folder: a base file with only the meta columns. Two HFiles, the bootstrap index, map skeletons to files, by file group and by partition. A
+later slice of a file group is a complete base file, as in every other table. The facts were read from tables of Hudi 1.0.2.
 
-Every reader of base files opens them with `open_base`, which looks the file with the rows up in the index. So a plan on the timeline, which names
-base files only, cannot lose it.
+Every reader of base files opens them with `open_base`, which looks up the file with the rows in the index. So a plan on the timeline needs to name
+only base files.
 
 Invariants
 - a file of the other folder is found by its name in the index, below that folder: an index that names another place than the properties, or a file
@@ -49,9 +49,9 @@ INFO = "HoodieBootstrapIndexInfo"
 
 @dataclass(frozen=True, slots=True)
 class RowsFile:
-    """The file with the rows of a skeleton: its storage, its path there, and its bytes and modification time at the bootstrap.
+    """The file with the rows of a skeleton: its storage and path, and its size and modification time at the bootstrap.
 
-    ``modified_ms`` is in epoch milliseconds; 0: the index does not say it.
+    ``modified_ms`` is in epoch milliseconds; 0 if the index does not have it.
     """
 
     storage: Storage
@@ -65,7 +65,10 @@ class RowsFile:
         return f"{self.storage.location}/{self.path}"
 
     def damage(self, skeleton: str) -> CorruptBaseFileError | None:
-        """Return the error if the file is missing or was changed; None if nothing says so. Its bytes are not read: no index has a digest of them."""
+        """Return the error if the file is missing or was changed; None if no change is visible.
+
+        Its bytes are not read, because no index has their digest.
+        """
         now = self.storage.head(self.path)
         made = f"{_time(self.modified_ms)} UTC" if self.modified_ms else ""
         if now is None:
@@ -83,7 +86,7 @@ class RowsFile:
 
 
 def may_be_skeleton(path: str) -> bool:
-    """Say whether the name of a data file says that a metadata-only bootstrap wrote it."""
+    """Say whether the name of a data file shows that a metadata-only bootstrap wrote it."""
     return SKELETON_TIME in path and _name(path) is not None
 
 
@@ -93,7 +96,7 @@ def skeleton_key(partition: str, file_id: str) -> bytes:
 
 
 def rows_of_skeleton(storage: Storage, path: str) -> RowsFile | None:
-    """Return the file with the rows of a base file; None if its own rows are complete. Raises `CorruptionError` and its kinds."""
+    """Return the file with the rows of a base file; None if the base file has its rows. Raises `CorruptionError` and its subclasses."""
     name = _name(path)
     if name is None:
         return None
@@ -139,13 +142,13 @@ def open_base(storage: Storage, path: str, columns: Sequence[str] | None = None)
 
 
 def bootstrap_path(storage: Storage, path: str) -> str | None:
-    """Return the full path of the file with the rows of a base file, for plans on the timeline; None if it is no skeleton."""
+    """Return the full path of the file with the rows of a base file, for plans on the timeline; None if it is not a skeleton."""
     rows = rows_of_skeleton(storage, path) if may_be_skeleton(path) else None
     return None if rows is None else rows.location
 
 
 def _same_time(first_ms: int, second_ms: int) -> bool:
-    """Say whether two modification times are one; some storages and releases of Java have whole seconds alone."""
+    """Say whether two modification times are equal; some storages and releases of Java have only whole seconds."""
     if 0 in (first_ms % 1000, second_ms % 1000):
         return first_ms // 1000 == second_ms // 1000
     return first_ms == second_ms

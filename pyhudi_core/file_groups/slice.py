@@ -1,9 +1,9 @@
-"""File slices: the files of one file group at one time, and how they are ordered into slices. Pure.
+"""File slices: the files of one file group at one time, and the rules that assign files to slices. Pure.
 
 Specification, "File Groups" and "File Slices", and RFC-66 (non-blocking concurrency control), corrected by the behaviour of releases 1.0 to 1.2:
 - every base file opens a slice, named by its requested time;
-- a log file belongs to the newest slice whose name is not later than the completion time of the log's commit. So a log that began before
-  a compaction and completed after it is on top of the compaction's base file;
+- a log file belongs to the newest slice whose name is not later than the completion time of the log's commit. So a log that began before a compaction
+  and completed after it belongs to the compaction's base file;
 - a log whose name has the time of a base file belongs to the slice of this base file, as in version 6; a table that was raised keeps such logs;
 - a log that is older than every slice opens one, named by its own requested time;
 - within a slice, logs are ordered by requested time, version and write token.
@@ -34,7 +34,7 @@ class BaseFile:
 
     @property
     def path(self) -> str:
-        """Relative to the table."""
+        """The path, relative to the table."""
         return join(self.partition, str(self.name))
 
 
@@ -58,7 +58,7 @@ class LogFile:
 
     @property
     def path(self) -> str:
-        """Relative to the table."""
+        """The path, relative to the table."""
         return join(self.partition, str(self.name))
 
     @property
@@ -70,9 +70,9 @@ class LogFile:
 @dataclass(frozen=True, slots=True)
 @printable
 class FileSlice:
-    """One slice of a file group: its base file, if it has one, and the logs on top of it, in order.
+    """One slice of a file group: its base file, if it has one, and its logs, in order.
 
-    It has at least one file, but for the slice of a file group that is about to begin with a log; that one has no name and no path.
+    It has at least one file. The exception is the slice of a new file group that will begin with a log; it has no name and no path.
 
     ``stat`` is the base file's entry in the commit that wrote it; None if that commit is archived.
     """
@@ -90,7 +90,7 @@ class FileSlice:
 
     @property
     def path(self) -> str:
-        """The base file, or the first log where there is none; relative to the table."""
+        """The path of the base file, or of the first log if there is no base file; relative to the table."""
         return self._any.path
 
     @property
@@ -100,7 +100,7 @@ class FileSlice:
 
     @property
     def size(self) -> int:
-        """Bytes of the base file and the logs."""
+        """The size of the base file and the logs in bytes."""
         return sum(file.size for file in self.files)
 
     @property
@@ -124,7 +124,7 @@ class FileSlice:
 
     @property
     def group(self) -> tuple[str, str]:
-        """(partition, file id): a file group's identity."""
+        """The (partition, file id) that identifies the file group."""
         return (self.partition, self.file_id)
 
     @property

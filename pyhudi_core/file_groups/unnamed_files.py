@@ -1,11 +1,11 @@
-"""Whose is a data file that no commit names: of a running writer, of a dead one, of an archived commit, or of nobody.
+"""Find the owner of a data file that no commit names: a running writer, a dead one, an archived commit, or none.
 
-The doctor reports by this judgement, and the sweep deletes by it. This package does not read such a file while its instant is on the active
-timeline. If the file is older than the active timeline, every reader treats it as a file of an archived commit, so its instant is searched in the
-archived timeline.
+The doctor reports by this result, and the sweep deletes by it. This package does not read such a file while its instant is on the active timeline. If
+the file is older than the active timeline, every reader treats it as a file of an archived commit, so its instant is searched in the archived
+timeline.
 
-The files have to be listed before the timeline is read: a writer is on the timeline before its first file exists, and its commit is there before it
-is archived. So a file that was listed is never taken for nobody's while its writer can still commit it.
+The files must be listed before the timeline is read: a writer is on the timeline before its first file exists, and its commit is there before it is
+archived. So a listed file never counts as one without an owner while its writer can still commit it.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ from pyhudi_core.model.instant import Instant
 from pyhudi_core.timeline.active import Timeline
 
 RECOVERED_KEY = "pyhudi.recovered"
-"""In the extra metadata of each commit that a recovery made."""
+"""The key in the extra metadata of each commit that a recovery made."""
 
 _AFTER_ALL = "9" * 17
 
 
 class FileOwner(Enum):
-    """Whose a file is that no commit names."""
+    """The owner of a file that no commit names."""
 
     LIVING_WRITE = "living_write"
     DEAD_WRITE = "dead_write"
     ARCHIVED_COMMIT = "archived_commit"
     NOBODY = "nobody"
     NOBODY_BUT_SHOWN = "nobody_but_shown"
-    """The same, but readers take it for a file of an archived commit."""
+    """No owner, but readers take the file for one of an archived commit."""
     UNKNOWN = "unknown"
 
 
 @dataclass(slots=True)
 class Owners:
-    """Says whose a file is, by the requested time in its name.
+    """Finds the owner of a file by the requested time in its name.
 
     Attributes:
         timeline: the table's timeline, read after the files were listed.
         living: requested times of running writers, and of those that may run.
         dead: requested times of pending writes whose writers are dead.
-        was_archived: whether a commit with a requested time was archived; None if that is not known.
-        completed: requested times of completed commits; the caller has looked whether one of them names the file.
+        was_archived: whether a commit with a requested time was archived; None if that is unknown.
+        completed: requested times of completed commits; the caller has checked whether one of them names the file.
     """
 
     timeline: Timeline
@@ -63,7 +63,7 @@ class Owners:
         self._newest = self.timeline.high_water_mark
 
     def of(self, time: str) -> FileOwner:
-        """Say whose the files with this requested time are."""
+        """Return the owner of the files with this requested time."""
         if time in self.dead:
             return FileOwner.DEAD_WRITE
         if time in self.living or (self._newest and time > self._newest):
@@ -80,7 +80,7 @@ class Owners:
 
 
 def named_paths(commit: CommitMetadata) -> Iterator[str]:
-    """Yield every file that a commit names: the written ones, and the logs and change logs that it names beside them."""
+    """Yield every file that a commit names: the written files, and other logs and change logs that it names."""
     yield from commit.paths
     for partition, stats in (commit.raw.get("partitionToWriteStats") or {}).items():
         for stat in stats or ():
@@ -89,9 +89,9 @@ def named_paths(commit: CommitMetadata) -> Iterator[str]:
 
 
 def recovered_until(timeline: Timeline, read_commit: Callable[[Instant], CommitMetadata]) -> str:
-    """Return the requested time before which files that no commit names were left out of a recovery; empty if none was.
+    """Return the requested time before which a recovery may have excluded files that no commit names; empty if it excluded none.
 
-    Nobody but the user knows what they are, so they are not deleted. It is the time of the first instant after the newest commit of a recovery.
+    Only the user knows these files, so they are not deleted. It is the time of the first instant after the newest commit of a recovery.
     """
     made = (instant for instant in reversed(timeline.commits.instants) if RECOVERED_KEY in read_commit(instant).extra)
     newest = next(made, None)

@@ -17,13 +17,13 @@ from pyhudi_core.model.printing import printable
 from pyhudi_core.runtime.collection import collector_paused
 
 _Version = tuple[str, str, int]
-"""The requested time in the name of a base file, the name, and the bytes: as little as orders the versions of a file group."""
+"""The requested time in the name of a base file, the name, and the size: just enough to order the versions of a file group."""
 
 
 @dataclass(slots=True)
 @printable
 class FileGroupView:
-    """Slices by partition, computed at the first request and then kept. ``table`` is for messages."""
+    """Slices by partition, computed at the first request and then cached. ``table`` is for messages."""
 
     listing: FileListing
     visibility: Visibility
@@ -37,7 +37,7 @@ class FileGroupView:
         return {"table": self.table}
 
     def partitions(self) -> tuple[str, ...]:
-        """Return every partition folder, also those without visible files; sorted."""
+        """Return every partition folder, including those without visible files; sorted."""
         return self.listing.partitions()
 
     def slices(self, partition: str) -> tuple[FileSlice, ...]:
@@ -54,7 +54,7 @@ class FileGroupView:
             return [piece for partition in chosen for piece in self.slices(partition)]
 
     def prepare(self, partitions: Iterable[str]) -> None:
-        """Say that `slices` will be asked for these partitions: on a network storage their folders are listed together, not one after the other."""
+        """Announce that `slices` will be called for these partitions: on a network storage their folders are listed together."""
         self.listing.prepare(partition for partition in partitions if partition not in self._slices)
 
     def base_slices(self, partition: str) -> tuple[FileSlice, ...]:
@@ -110,7 +110,7 @@ class FileGroupView:
         return FileSlice(base, stat, tuple(found.logs))
 
     def _alone(self, base: BaseFile) -> FileSlice | None:
-        """Return the slice of a group that has a single base file, as most groups of a large table have."""
+        """Return the slice of a group with a single base file, as most groups of a large table have."""
         time = base.name.requested_time
         if not self.visibility.is_active(time):
             return FileSlice(base) if self.visibility.is_archived(time) else None
@@ -129,7 +129,10 @@ class FileGroupView:
 
 @lru_cache(maxsize=1 << 15)
 def _base_file(file_name: str) -> tuple[str, str] | None:
-    """File id and requested time in the name of a readable base file; None for others. Every commit asks for the names of all old versions."""
+    """Return file id and requested time in the name of a readable base file; None for others.
+
+    It is fast, because every commit needs all old names.
+    """
     stem, _, extension = file_name.rpartition(".")
     if file_name.startswith(".") or extension not in READABLE_EXTENSIONS:
         return None
@@ -137,7 +140,7 @@ def _base_file(file_name: str) -> tuple[str, str] | None:
 
 
 def _newest_first(partition: str, versions: list[_Version]) -> Iterator[BaseFile]:
-    """Yield the base files of one file group, newest first; a name is parsed when it is asked for, because only the newest is, as a rule."""
+    """Yield the base files of one file group, newest first. A name is parsed on request, because usually only the newest is needed."""
     for _, file_name, size in sorted(versions, key=itemgetter(0), reverse=True):
         name = parse_data_file(file_name)
         if isinstance(name, BaseFileName):

@@ -1,9 +1,9 @@
-"""Which instants, files and file groups a reader at one completion time sees. Pure, except that commits are read when needed.
+"""Decide which instants, files and file groups a reader at one completion time sees. Pure, except that commits are read when needed.
 
 Rules (specification, "Reader Expectations" 2 and 3, and the behaviour of real writers):
 - an instant is visible if it completed at or before the bound. One that is not on the active timeline counts as completed if it is older than the
-  first active write and the table has an archived timeline. If there is a bound, or if its time is among the active ones, the archived timeline is
-  asked for its completion time;
+  first active write and the table has an archived timeline. If there is a bound, or if its time is among the active ones, its completion time is
+  looked up in the archived timeline;
 - a file of an active instant is visible only if the completed commit names it, so files of failed tasks and writers are never seen;
 - a file group that a visible replacecommit replaced is not visible.
 """
@@ -28,8 +28,8 @@ class Visibility:
     """One reader's view of a timeline. ``bound`` is a completion time, or None for all completed instants; only tests
     switch ``by_name`` off.
 
-    A table that was ``raised`` from version 6 keeps logs with names of that version. Such a name has the time of the base file below the log, and
-    the commit that wrote the log is the one that names its path.
+    A table that was ``raised`` from version 6 keeps logs with names of that version. Such a name has the time of the log's base file, and the commit
+    that wrote the log is the one that names its path.
     """
 
     timeline: Timeline
@@ -131,7 +131,7 @@ class Visibility:
         return requested_time in self._visible
 
     def is_settled(self, file_name: str) -> bool:
-        """Say whether it is a base file that no process writes any more, as far as readers see it.
+        """Say whether a file is a base file that no process writes any more, as far as readers can see.
 
         Its instant has completed, or is older than the active timeline.
         """
@@ -149,7 +149,7 @@ class Visibility:
         return self.is_archived(requested_time) or self._stat_of_old_log(path) is not None
 
     def completed_at(self, requested_time: str) -> str:
-        """Return the completion time of an instant; of an archived one from the archived timeline, else its requested time."""
+        """Return the completion time of an instant; for an archived one from the archived timeline, or otherwise its requested time."""
         instant = self._visible.get(requested_time)
         if instant is not None:
             return instant.completion_time or requested_time
@@ -167,7 +167,10 @@ class Visibility:
         return stats[max(stats)] if stats else None
 
     def _stats_of_old_log(self, path: str) -> dict[str, WriteStat]:
-        """By the requested times of the visible commits that wrote to the log; on storages with append these can be several."""
+        """Return the entries of a log by the requested times of the visible commits that wrote to it.
+
+        On storages with append there can be several.
+        """
         if not self.raised or not split(path)[1].startswith("."):
             return {}
         if self._old_logs is None:
@@ -179,8 +182,9 @@ class Visibility:
         return self._old_logs.get(path, {})
 
     def writers_of_old_log(self, requested_time: str, path: str) -> frozenset[str]:
-        """Return the requested times of the instants whose blocks of a log count; empty if these are those of the time in its name, as from version
-        8 on.
+        """Return the requested times of the instants whose blocks of a log count.
+
+        The result is empty if it is the instant of the time in the log's name, as from version 8 on.
         """
         if not self.raised:
             return frozenset()
@@ -190,7 +194,7 @@ class Visibility:
         return known | self._since(requested_time) if self.is_archived(requested_time) else known
 
     def with_writers(self, piece: FileSlice) -> FileSlice:
-        """Return a slice that a plan names, with the writers of its logs: a plan has names only, and in a raised table they are of version 6."""
+        """Return a slice of a plan with the writers of its logs: a plan has only names, and in a raised table they may be of version 6."""
         if not self.raised:
             return piece
         logs = (
@@ -209,7 +213,7 @@ class Visibility:
         return found
 
     def _archived_writers(self, requested_time: str, path: str) -> frozenset[str]:
-        """Return which archived instants may have written to a log that no visible commit names, on a base file of an active commit.
+        """Return the archived instants that may have written to a log that no visible commit names, and whose base file is of an active commit.
 
         They are archived before that commit if a savepoint keeps it, or kept it (``hoodie.archive.beyond.savepoint``).
         """
@@ -233,7 +237,7 @@ class Visibility:
 
     @property
     def replaced(self) -> frozenset[tuple[str, str]]:
-        """(partition, file id) of every group that a visible replacecommit replaced."""
+        """The (partition, file id) of every group that a visible replacecommit replaced."""
         if self._replaced is None:
             self._replaced = frozenset(
                 (partition, file_id)

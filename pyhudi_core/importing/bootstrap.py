@@ -1,9 +1,9 @@
 """Bootstrap: an existing folder of Parquet files becomes a table, as a full copy, or with its rows left where they are (METADATA_ONLY).
 
-The files are loaded in chunks, each in one commit that names its files in its extra metadata (`BOOTSTRAP_KEY`). So a run that died is continued by
-the next one: what commits name is loaded, and everything else is not. Files that come to the source later are loaded by another run; a file that
-changed after it was loaded is refused. Two runs at once load no file twice: each commit requires that no other commit has loaded its files.
-A METADATA_ONLY bootstrap is one commit (``importing/skeleton_commit.py``), the first of its table.
+The files are loaded in chunks, each in one commit that names its files in its extra metadata (`BOOTSTRAP_KEY`). So the next run continues a run that
+died: files that commits name are loaded, and all others are not. Another run loads files that were added to the source later; a file that changed
+after it was loaded is refused. Two runs at once load no file twice: each commit requires that no other commit has loaded its files. A METADATA_ONLY
+bootstrap is one commit (``importing/skeleton_commit.py``), the first of its table.
 """
 
 from __future__ import annotations
@@ -46,29 +46,29 @@ from pyhudi_core.storage.paths import Place, allowing
 from pyhudi_core.table import HudiTable
 
 BOOTSTRAP_KEY = "pyhudi.bootstrap"
-"""In the extra metadata of a commit: the source, and the files that it has loaded with their bytes, as JSON."""
+"""The key, in the extra metadata of a commit, of the source and of the loaded files with their sizes, as JSON."""
 
 CHUNK_BYTES = 256 << 20
-"""Bytes of the files of one commit, if they are read in this process; on Spark eight times as many."""
+"""The size of the files of one commit in bytes, if this process reads them; on Spark eight times as much."""
 
 _MOST_FILES = 1000
 
 BootstrapProgress = Callable[[int, int], object]
-"""Called before each commit: files loaded so far, files in all."""
+"""Called before each commit, with the number of loaded files and the number of all files."""
 
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
 @printable
 class Bootstrap:
-    """What a bootstrap did, or would do. True if every file of the source is loaded.
+    """The result or the plan of a bootstrap. True if every file of the source is loaded.
 
     Attributes:
-        source: where the files are.
-        location: where the table is.
-        files: how many the source has, with how many rows and bytes.
-        loaded: how many were in the table when the run began.
-        chunks: commits that this run made, or (as a plan) would make.
+        source: the location of the files.
+        location: the location of the table.
+        files: number of files of the source, with the numbers of rows and bytes.
+        loaded: number of files in the table when the run began.
+        chunks: number of commits that this run made, or (as a plan) would make.
         done: whether all files are loaded.
         columns: the columns of the table.
     """
@@ -85,7 +85,7 @@ class Bootstrap:
 
     @classmethod
     def of(cls, source: str, location: str, found: ParquetSource, loaded: int, chunks: int, *, done: bool) -> Bootstrap:
-        """With the sums of the source."""
+        """Return a bootstrap with the totals of the source."""
         size, rows = sum(file.size for file in found.files), sum(file.rows for file in found.files)
         columns = tuple(found.schema.names)
         return cls(source, location, len(found.files), rows, size, loaded, chunks, done, columns)
@@ -123,7 +123,7 @@ def bootstrap(
     """Make a table of a folder of Parquet files, or continue a run that died.
 
     Args:
-        source: the folder; its files stay as they are.
+        source: the folder; its files are not changed.
         location: where the table is made: not in the source, nor around it.
         record_key, ordering, table_type, name, options: as in `create_table`.
         partition_by: the partition columns; by default those of folders named ``column=value``.
@@ -133,7 +133,7 @@ def bootstrap(
         source_options, storage_options: options for the storages of source and table.
         spark: a session to run on; without it, one chunk is held in this process.
         chunk_bytes: bytes of source files that become one commit.
-        plan: only say what would be done.
+        plan: only return what would be done.
         rename: ``"snake"``: names of columns become snake case, as with `rename_columns`; the other arguments take the new names.
 
     Raises `DuplicateKeyError` if the source has a key twice, and `InvalidRecordKeyError` for a row without a key: if the files of the first
@@ -206,7 +206,9 @@ def _refuse_rows(
     reads: Storage, source: ParquetSource, chunk: tuple[SourceFile, ...], config: TableConfig, *, all_columns: bool
 ) -> None:
     """Before the table is made: raise `InvalidRecordKeyError` for rows of the first commit without a key, `DuplicateKeyError` for a key that a
-    partition has twice, and what reading the files raises. Reads key and partition columns and those whose values may not fit, or ``all_columns``.
+    partition has twice, and the errors of reading the files.
+
+    Reads key and partition columns, and columns whose values may be unsuitable, or ``all_columns``.
     """
     names = {field.partition(".")[0] for field in (*config.record_key_fields, *config.partition_fields)}
     names.update(name for own in source.own for name in source.changed(own))
@@ -339,7 +341,7 @@ def _chunks(files: Sequence[SourceFile], most_bytes: int) -> Iterator[tuple[Sour
 
 
 def _newest(table: HudiTable) -> str:
-    """When the newest commit completed; empty: there is none."""
+    """Return when the newest commit completed; empty if there is none."""
     return max((commit.completion_time or "" for commit in table.timeline.commits), default="")
 
 
@@ -351,7 +353,10 @@ def _files_of(commit: CommitMetadata, source: str) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class _NotLoaded:
-    """No commit that completed after ``after`` has loaded one of the files. Keys do not tell, because they may be generated."""
+    """The requirement that no commit that completed after ``after`` has loaded one of the files.
+
+    Keys cannot show this, because they may be generated.
+    """
 
     TYPE: ClassVar[str] = "files-not-loaded"
 
@@ -360,18 +365,18 @@ class _NotLoaded:
     after: str
 
     def describe(self) -> str:
-        """Return what it asks for."""
+        """Describe the requirement."""
         return f"no other commit has loaded {self.files[0]}{' and others' if len(self.files) > 1 else ''}"
 
     def failure(self, state: TableState) -> str | None:
-        """Say why it does not hold."""
+        """Return why the requirement is not met; None if it is."""
         for instant, commit in state.commits_after(self.after, BOOTSTRAP_KEY):
             if not _files_of(commit, self.source).keys().isdisjoint(self.files):
                 return f"{instant.requested_time} has: two runs load the same source"
         return None
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return the requirement as JSON values."""
         return {"type": self.TYPE, "source": self.source, "files": list(self.files), "after": self.after}
 
 
@@ -383,7 +388,7 @@ def _load(
     requirement: _NotLoaded,
     spark: Any,
 ) -> None:
-    """One commit with the rows of some files. A chunk without rows is committed, too, so that its files count as loaded."""
+    """Commit the rows of some files. A chunk without rows is committed, too, so that its files count as loaded."""
     files = {file.path: file.size for file in chunk}
     named = {BOOTSTRAP_KEY: json.dumps({"source": requirement.source, "files": files})}
     required: list[CommitRequirement] = [requirement]

@@ -1,7 +1,7 @@
 """Parquet and CSV files as rows for one write: the columns of all of them first, then the rows, file by file.
 
-What becomes of types is the rule of ``write/coercion.py``, as if each file were a batch of its own, one after the other. All columns are known before
-the first row is written, and `refuse_rows` reads all rows once for a table that does not exist yet, so a refused import leaves nothing behind.
+Types follow the rule of ``write/coercion.py``, as if the files were consecutive batches. All columns are known before the first row is written, and
+`refuse_rows` reads all rows once for a table that does not exist yet, so a refused import leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ImportStyle:
 
 @dataclass(frozen=True, slots=True)
 class ImportFile:
-    """One of the files. ``path`` is what the user gave; it is named in errors."""
+    """One of the files. ``path`` is the user's text, which errors name."""
 
     storage: Storage
     name: str
@@ -104,7 +104,7 @@ class ImportFile:
             raise self._absent() from error
 
     def _absent(self) -> DataError:
-        """Return the error for a path that is no file: a folder, or nothing; then with the files of similar names that are there."""
+        """Return the error for a path that is not a file: a folder, or nothing; then it names existing files with similar names."""
         here = self.storage.list_folder("")
         if self.name in {path.rstrip("/") for path in here.folders}:
             return DataError(
@@ -168,7 +168,7 @@ def import_rows(
     allow_lossy: bool = False,
     rules: TableRules = NO_RULES,
 ) -> ImportRows:
-    """Look at the files, and decide on the columns; nothing is written.
+    """Examine the files, and decide on the columns. Nothing is written.
 
     Args:
         paths: locations of files.
@@ -176,7 +176,7 @@ def import_rows(
         table, keys, allow_lossy: as in `schema_after`.
         rules: the rules of the table, as in `ImportRows`.
 
-    Raises `DataError` and its kinds, and `CorruptBaseFileError`.
+    Raises `DataError` and its subclasses, and `CorruptBaseFileError`.
     """
     files = [_file(path, style) for path in paths]
     known = {} if before is None else {item.name: item.type for item in before}

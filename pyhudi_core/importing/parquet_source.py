@@ -1,4 +1,4 @@
-"""A folder of Parquet files that are no table: its files, their columns, and tasks that read them on either engine.
+"""A folder of Parquet files that is not a table: its files, their columns, and tasks that read them on either engine.
 
 Folders named ``column=value`` give columns of type string; a file's own column of that name counts instead. Names that begin with ``_`` or ``.``
 are not data, as in Spark and Hive.
@@ -29,7 +29,7 @@ _BATCH_ROWS = 65_536
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file of the source, and the values that its folders give."""
+    """A file of the source, and the values in the names of its folders."""
 
     path: str
     size: int
@@ -47,14 +47,14 @@ class ParquetSource:
     snake: bool = False
 
     def changed(self, own: pa.Schema) -> list[str]:
-        """Return the columns of a file whose values a cast to the type of all files can refuse, or that a read would give in another way."""
+        """Return the columns of a file whose values could be refused or changed by a cast to the common type of all files."""
         known = {item.name: item.type for item in self.schema}
         return [item.name for item in own if item.name in known and changes_values(item.type, known[item.name])]
 
     def task(
         self, spec: StorageSpec, files: tuple[SourceFile, ...], columns: Container[str] | None = None
     ) -> SourceTask:
-        """Reads some of the files; ``columns``: only these."""
+        """Return a task that reads some of the files; ``columns``: only these."""
         wanted = pa.schema([item for item in self.schema if columns is None or item.name in columns])
         return SourceTask(spec, files, wanted, self.snake)
 
@@ -70,7 +70,7 @@ class SourceTask:
 
     @property
     def size(self) -> int:
-        """Bytes of the files."""
+        """The size of the files in bytes."""
         return sum(file.size for file in self.files)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -99,7 +99,7 @@ _OTHER_FORMATS = {
     "orc": "Read it with pyarrow.orc.read_table, and upsert the table.",
     "avro": "Read it with fastavro.reader, and upsert pyarrow.Table.from_pylist of its rows.",
 }
-"""What to do with files of other formats, by the ends of their names."""
+"""The advice for files of other formats, by file name extension."""
 
 
 @contextmanager
@@ -166,8 +166,8 @@ def find_source(
         snake: names become snake case.
         allow_lossy: 64-bit integers may become double.
 
-    Raises `UnsupportedTableError` if the folder has a table or no Parquet files, `SchemaMismatchError` if files have a column with types that do not
-    fit together, and `CorruptBaseFileError`.
+    Raises `UnsupportedTableError` if the folder has a table or no Parquet files, `SchemaMismatchError` if files have a column with incompatible
+    types, and `CorruptBaseFileError`.
     """
     found = []
     for info in storage.list(""):
@@ -207,7 +207,7 @@ def _folder_values(path: str, *, snake: bool) -> dict[str, str | None]:
 
 @dataclass(frozen=True, slots=True)
 class _Meeting:
-    """The columns of all files together, as if each were a batch that may lack columns, one after the other."""
+    """The columns of all files together, as if the files were consecutive batches that may lack columns."""
 
     storage: Storage
     keys: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Where the files of a table disagree in their columns, and nobody can tell which columns are the same.
+"""Find files of a table whose columns differ so that it is unknown which columns are the same.
 
 After ``ALTER TABLE`` a reader finds columns by numbers that only the timeline has. Footers and log blocks have names. Columns that were only added
 at the end, or made wider, can be read by name. Any other difference may come from a column that was renamed, or dropped and added again: read by
@@ -27,7 +27,7 @@ _SHOWN = 5
 def column_questions(
     found: Sequence[RecoveredFile], fixed: Collection[str], *, by_name: bool
 ) -> tuple[list[str], list[str]]:
-    """Return what has to be asked about the columns, and what is not known of them.
+    """Return the questions about the columns, and what stays unknown.
 
     Args:
         found: all files.
@@ -66,7 +66,7 @@ class _Schemas:
 
 
 def _current(found: Sequence[RecoveredFile]) -> set[RecoveredFile]:
-    """Return the files that the newest state of the table is read from: newest base files, and logs that are not merged in them."""
+    """Return the files of the newest state of the table: newest base files, and logs that are not merged in them."""
     newest = newest_bases(found)
     return {
         file
@@ -81,7 +81,7 @@ def _current(found: Sequence[RecoveredFile]) -> set[RecoveredFile]:
 
 
 def _differences(files: Iterable[RecoveredFile], found: Sequence[RecoveredFile], schemas: _Schemas) -> list[str]:
-    """Say how columns of some files differ from those of newer files, if it is more than columns added at the end or made wider."""
+    """Return how columns of some files differ from those of newer files, unless columns were only added at the end or widened."""
     by_time = sorted((file for file in found if file.schema and not file.is_partial), key=_time)
     first: dict[str, RecoveredFile] = {}
     for file in sorted((file for file in files if file.schema and not file.is_partial), key=_time):
@@ -97,7 +97,7 @@ def _differences(files: Iterable[RecoveredFile], found: Sequence[RecoveredFile],
 
 
 def _strange_parts(found: Sequence[RecoveredFile], schemas: _Schemas) -> Iterator[str]:
-    """Logs with values of some columns, of which one is not in the newest file with all columns, or has a wider type there."""
+    """Yield logs with values of some columns, if one of these is not in the newest file with all columns, or has a wider type there."""
     newest = max((file for file in found if file.schema and not file.is_partial), key=_time, default=None)
     if newest is None or newest.schema is None:
         return
@@ -109,7 +109,7 @@ def _strange_parts(found: Sequence[RecoveredFile], schemas: _Schemas) -> Iterato
 
 
 def _difference(older: pa.Schema, newer: pa.Schema) -> Iterator[str]:
-    """Yield how the newer columns are not those of a schema to which columns were only added, or made wider; at most one text."""
+    """Yield at most one text: how the newer columns differ from a schema to which columns were only added, or which was only widened."""
     wanted = _leaves(newer)
     if _reconciled(older, newer) == wanted:
         return
@@ -133,7 +133,7 @@ def _reconciled(older: pa.Schema, newer: pa.Schema) -> list[tuple[str, str]] | N
 
 
 def _leaves(schema: pa.Schema) -> list[tuple[str, str]]:
-    """Dotted paths and types, in order. Whether a column may be null does not matter here."""
+    """Return paths with dots and types, in order. Nullability is ignored."""
     return [(path, "nested" if parts_of(kind) else str(kind)) for path, kind in column_paths(schema)]
 
 

@@ -1,5 +1,5 @@
-"""Recover a table whose ``.hoodie`` is gone, from the names and footers of its data files (``importing/recovery_plan.py``), and completed files
-that a table has lost, from its commit record (``repairs/lost_commits.py``).
+"""Recover a table whose ``.hoodie`` is gone, from the names and footers of its data files (``importing/recovery_plan.py``), and lost completed files
+of a table, from its commit record (``repairs/lost_commits.py``).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def plan_recovery(
     storage_options: Mapping[str, str] | None = None,
     by_name: bool = False,
 ) -> RecoveryPlan:
-    """Return what `recover` would rebuild, what it has to ask, and what nobody can tell. Changes nothing.
+    """Return what `recover` would rebuild, its questions, and what stays unknown. Changes nothing.
 
     Args:
         location: the folder, without ``.hoodie/hoodie.properties``.
@@ -64,7 +64,7 @@ def plan_recovery(
 def publish_lost_commits(
     location: Place, storage_options: Mapping[str, str] | None = None, *, only_plan: bool = False
 ) -> tuple[str, ...]:
-    """Publish completed files again that a table has lost, from its commit record; returns their paths. ``only_plan``: change nothing.
+    """Publish lost completed files of a table again, from its commit record, and return their paths. ``only_plan``: change nothing.
 
     Nothing is done at a location without the properties of a table. Raises `CorruptTimelineError` if a commit is lost that the record does not have.
     """
@@ -93,10 +93,10 @@ def recover(
 ) -> HudiTable:
     """Rebuild the timeline and the properties; arguments as in `plan_recovery`.
 
-    Of a table that has its properties, publish the completed files again that are lost and that the commit record has.
+    If the table has its properties, publish lost completed files again that the commit record has.
 
-    Raises `TableExistsError` if a table is there that has lost nothing. Raises `InvalidOptionError`, and writes nothing, if questions are open, or
-    unless ``accept_unknown``: what the plan lists as not known may be wrong in the rebuilt table.
+    Raises `TableExistsError` for a table that has lost nothing. Raises `InvalidOptionError`, and writes nothing, if questions are open; and without
+    ``accept_unknown``, if the plan lists unknown facts, which may be wrong in the rebuilt table.
     """
     if publish_lost_commits(location, storage_options):
         return open_table(location, storage_options)

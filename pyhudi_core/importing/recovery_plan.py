@@ -1,14 +1,14 @@
 """Recovery: the timeline and the properties of a table whose ``.hoodie`` is gone, from the names and footers of its data files.
 
-`plan_recovery` reads names, footers, one batch of rows and the record keys; it changes nothing. What the files do not say is asked for
+`plan_recovery` reads names, footers, one batch of rows and the record keys; it changes nothing. Facts that the files do not show are questions
 (``recovery_questions.py``): the key columns, the ordering columns, the type of a table without logs, partition columns that are not in the names of
-the folders, which of several files is meant, and whether columns that differ between files are found by name (``recovered_columns.py``). What no
-file says and no answer can be checked against is listed (`unknown`), and has to be
-accepted: which writes had not completed, and which file groups were replaced.
+the folders, which of several files is meant, and whether columns that differ between files are found by name (``recovered_columns.py``). Facts that
+no file shows and that no answer could be checked against are listed (`unknown`), and must be accepted: which writes had not completed, and which file
+groups were replaced.
 
 `recover` writes an instant for every time in the names, as completed one millisecond after it was requested, and then the properties. Before the
-properties are there, no program sees a table. All bytes follow from the plan, so a recovery that died is done again and ends in the same files; a
-timeline with anything else in it is refused.
+properties are there, no program sees a table. All bytes follow from the plan, so after a crash the recovery is repeated with the same files; a
+timeline with other files is refused.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ _COMPACTED = "whether the older log files of {} file groups are merged in their 
 @dataclass(frozen=True, slots=True)
 @printable
 class RecoveryPlan:
-    """What would be rebuilt; false if it cannot be, because questions are open.
+    """The table that would be rebuilt; false if questions are open.
 
     Attributes:
         files: the files by requested time, in the order of time.
-        config: the properties, if all that they need is known.
-        questions: what has to be answered, or left out, before the table can be recovered.
-        unknown: what neither the files nor an answer says.
-        left_out: files that the answers leave out, and why, by path. They stay where they are.
+        config: the properties, if everything for them is known.
+        questions: what must be answered, or excluded, before the table can be recovered.
+        unknown: facts that neither the files nor an answer shows.
+        left_out: files that the answers exclude, with the reason, by path. They are not changed.
     """
 
     files: Mapping[str, tuple[RecoveredFile, ...]] = field(default_factory=dict)
@@ -158,7 +158,7 @@ def _refuse_foreign(storage: Storage, plan: RecoveryPlan) -> None:
 def _read(
     storage: Storage, executor: Executor, folders: Mapping[str, Sequence[ObjectInfo]], answers: Answers
 ) -> tuple[list[RecoveredFile], dict[str, str], list[str]]:
-    """Return the data files with their footers, what is left out, and a question for each damaged file."""
+    """Return the data files with their footers, the excluded files, and a question for each damaged file."""
     left_out: dict[str, str] = {}
     named: set[str] = set()
     wanted: list[tuple[str, BaseFileName | LogFileName, ObjectInfo]] = []
@@ -191,7 +191,7 @@ def _read(
 
 
 def _file(storage: Storage, item: tuple[str, BaseFileName | LogFileName, ObjectInfo]) -> RecoveredFile | str:
-    """Return a file with what its footer or its first block says; or what is damaged."""
+    """Return a file with the facts in its footer or its first block; or a text about the damage."""
     partition, name, info = item
     try:
         with storage.open_input(info.path) as source:

@@ -1,4 +1,4 @@
-"""What a recovery has to ask: what the names, the footers and a few rows of data files do not say, and where they contradict an answer."""
+"""The questions of a recovery: facts that the names, the footers and a few rows of data files do not show, and contradictions to an answer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pyhudi_core.storage.base import Storage
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What the caller knows of the lost table.
+    """The caller's knowledge of the lost table.
 
     Attributes:
         record_key: its key columns; empty: not known.
@@ -50,7 +50,7 @@ class Answers:
 @dataclass(frozen=True, slots=True)
 @printable
 class RecoveredFile:
-    """A data file that is there. ``rows`` and ``schema`` are those of its footer; of a log, the schema of its first block.
+    """An existing data file. ``rows`` and ``schema`` come from its footer; for a log, the schema comes from its first block.
 
     ``is_partial``: a log whose blocks all have only some of the columns, as partial updates write them.
     """
@@ -64,12 +64,12 @@ class RecoveredFile:
 
     @property
     def path(self) -> str:
-        """Relative to the table."""
+        """The path, relative to the table."""
         return join(self.partition, str(self.name))
 
     @property
     def group(self) -> tuple[str, str]:
-        """(partition, file id)."""
+        """The (partition, file id) of the file."""
         return (self.partition, self.name.file_id)
 
 
@@ -89,7 +89,7 @@ def newest_bases(found: Iterable[RecoveredFile]) -> dict[tuple[str, str], Recove
 
 @dataclass(frozen=True)
 class Questions:
-    """Asks what is not known, and compares what was answered with the files."""
+    """Asks for unknown facts, and compares the answers with the files."""
 
     storage: Storage
     executor: Executor
@@ -98,7 +98,7 @@ class Questions:
     partitions: tuple[str, ...]
 
     def run(self) -> tuple[list[str], TableConfig | None]:
-        """Return the open questions, and the properties if there is enough for them.
+        """Return the open questions, and the properties if enough is known.
 
         Raises `UnsupportedTableError` if no answer could be compared.
         """
@@ -128,7 +128,7 @@ class Questions:
         absent = {*answers.record_key, *(answers.ordering or ()), *(fields or ())} - set(schema.names)
         if absent:
             return [*questions, f"the files have no column {', '.join(sorted(absent))}: which ones are meant?"], None
-        # What is answered is compared with the rows, whatever is still open; the other values are only placeholders then.
+        # Answers are compared with the rows, even if other questions are open; then the other values are only placeholders.
         config = new_table_config(
             name,
             answers.record_key or schema.names[:1],
@@ -167,7 +167,7 @@ class Questions:
         return (next(iter(named)), True) if hive_style else (None, False)
 
     def _twice(self) -> list[str]:
-        """Base files that one write cannot have left both: two attempts at a task, of which the commit named one."""
+        """Return pairs of base files that one write cannot have left: two attempts of a task, of which the commit named one."""
         counted: dict[tuple[tuple[str, str], str], list[str]] = defaultdict(list)
         for file in self.found:
             if isinstance(file.name, BaseFileName):
@@ -178,7 +178,7 @@ class Questions:
         ]
 
     def _shared_keys(self) -> list[str]:
-        """File groups of a partition with the same keys: at least one of them was replaced."""
+        """Return file groups of a partition with the same keys: at least one of them was replaced."""
         by_partition: dict[str, list[RecoveredFile]] = defaultdict(list)
         logged = {file.group for file in self.found if isinstance(file.name, LogFileName)}
         for file in newest_bases(self.found).values():
@@ -202,7 +202,7 @@ class Questions:
         return questions
 
     def _refuse_skeletons(self) -> None:
-        """Raise `UnsupportedTableError` for newest base files with meta columns alone: their rows are in files that no name and no footer tells."""
+        """Raise `UnsupportedTableError` for newest base files with only meta columns: no name and no footer shows the files with their rows."""
         by_schema = {file.schema: file.path for file in newest_bases(self.found).values() if file.schema}
         for schema, path in by_schema.items():
             if not without_meta(from_avro(schema)).names:
@@ -233,7 +233,7 @@ class Questions:
 
     @cached_property
     def _sample(self) -> tuple[str, pa.RecordBatch | None]:
-        """The first rows of the first newest base file that has some, and its path."""
+        """Return the path and the first rows of the first newest base file that has rows."""
         for file in newest_bases(self.found).values():
             with self.storage.open_input(file.path) as source:
                 batch = next(iter(BaseFileReader(source, file.path).iter_batches(batch_rows=1000)), None)
@@ -242,9 +242,9 @@ class Questions:
         return "", None
 
     def _contradictions(self, config: TableConfig, *, with_keys: bool, with_paths: bool) -> list[str]:
-        """Return what the meta columns of some rows say about the keys and the partition columns, as far as these are answered.
+        """Return contradictions between the meta columns of some rows and the answers about keys and partition columns.
 
-        Raises `UnsupportedTableError` if they say that no answer can be right.
+        Raises `UnsupportedTableError` if no answer can be right.
         """
         path, batch = self._sample
         if batch is None:
@@ -279,5 +279,5 @@ def _keys(storage: Storage, file: RecoveredFile) -> pa.Table:
     with storage.open_input(file.path) as source:
         batches = list(BaseFileReader(source, file.path, [RECORD_KEY]).iter_batches())
     keys = pa.chunked_array([batch.column(RECORD_KEY).cast(pa.string()) for batch in batches], pa.string())
-    keys = keys.drop_null()  # a null is no key
+    keys = keys.drop_null()  # a null is not a key
     return pa.table({"key": keys, "file_id": pa.repeat(file.name.file_id, len(keys))})

@@ -1,4 +1,4 @@
-"""Refuses rows that have a record key more than once in a partition, before a table is made of them."""
+"""Refuse rows that have a record key more than once in a partition, before a table is made of them."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 The commit is the first of its table, at the requested time that Hudi gives to such commits; the bootstrap index is published with it, as an
 attachment. Names, keys and records are those of Hudi 1.0.2 (``file_groups/skeletons.py``).
 
-Keys are read file by file, and written as they are read, so memory is bounded by a batch of keys and the index's entries. A process that dies leaves
-a table without rows of its own; it is not continued, but deleted and made again.
+Keys are read file by file, and written as they are read, so memory is bounded by a batch of keys and the index's entries. If the process dies, it
+leaves a table without rows, which is not continued, but must be deleted and made again.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ _Record = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class RowsToKeep:
-    """A file whose rows stay where they are.
+    """A file whose rows stay in their folder.
 
     Attributes:
         partition: its folder below the source, which is the partition of its rows.
         name: the name of the file in the folder.
         uri: its full path.
-        size: bytes.
+        size: its size in bytes.
         modified_ms: when it was written, in epoch milliseconds.
-        rows: how many it has.
+        rows: the number of its rows.
         keys: gives the record keys of its rows, in their order, batch by batch; it is called once.
     """
 
@@ -75,7 +75,7 @@ def bootstrap_skeletons(
 ) -> CommitMetadata:
     """Make the skeletons of the files, and commit them. ``source``: the folder of the files; ``extra``: goes into the commit.
 
-    Raises `CommitConflictError` and `CommitAbortedError` if somebody else has written to the table; then nothing is published.
+    Raises `CommitConflictError` and `CommitAbortedError` if another process has written to the table; then nothing is published.
     """
     action = Action.DELTACOMMIT if context.config.table_type is TableType.MERGE_ON_READ else Action.COMMIT
     transaction = begin_write(context, action, BOOTSTRAP, at=SKELETON_TIME)
@@ -95,7 +95,7 @@ def bootstrap_skeletons(
         with Retries(context) as retries:
             publish(CommitCheck.of(attempt), retries)
     except BaseException:
-        # Nothing is removed here: the commit may be decided. If it is not, it is rolled back as that of a dead process.
+        # Nothing is removed here: the commit may be decided. If it is not, it is rolled back as the write of a dead process.
         transaction.heartbeat.handle.cancel()
         raise
     markers.remove(context.storage, SKELETON_TIME)

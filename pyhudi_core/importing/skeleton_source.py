@@ -1,7 +1,7 @@
-"""What a metadata-only bootstrap takes over of a folder of Parquet files, and what it refuses before anything is made.
+"""The input of a metadata-only bootstrap, a folder of Parquet files, and the checks before anything is made.
 
-The rows stay in the folder, so its folders are the partitions of the table, and a file's partition is what its folder says. Keys are looked at one
-partition at a time; memory is bounded by the keys of the largest partition.
+The rows stay in the folder, so its subfolders are the partitions of the table. Keys are checked one partition at a time; the keys of the largest
+partition bound the memory.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SkeletonSource:
     config: TableConfig
 
     def refuse_unfit(self, options: WriteOptions, location: str) -> None:
-        """Raise `UnsupportedTableError`, by name, for what a table with rows elsewhere does not keep; reads no row."""
+        """Raise `UnsupportedTableError`, by name, for options that a table with rows elsewhere cannot have. Reads no row."""
         reasons = {
             "no record key (record_key=()), and generated keys would be of skeletons": not self.config.record_key_fields,
             "no meta columns (hoodie.populate.meta.fields=false)": not self.config.populate_meta_fields,
@@ -71,7 +71,8 @@ class SkeletonSource:
             refuse_repeated([keys_of(keys, pa.repeat(partition, len(keys)))], self.storage.location)
 
     def refuse_values(self) -> None:
-        """Raise `SchemaMismatchError` for values that do not fit the column, and `UnsupportedTableError` if reads would give other ones than a copy.
+        """Raise `SchemaMismatchError` for values that the column cannot store, and `UnsupportedTableError` if reads would return other values than a
+        copy.
 
         Reads only columns that have another type in a file than in the table.
         """
@@ -99,7 +100,7 @@ class SkeletonSource:
                 )
 
     def rows_to_keep(self) -> Iterator[RowsToKeep]:
-        """Yield the files, in the order of their paths."""
+        """Yield the files to keep, in the order of their paths."""
         local = parse_location(self.storage.location).scheme == "file"
         for file in self.found.files:
             info = self.storage.head(file.path)
@@ -150,7 +151,7 @@ def _same(read: pa.Array, copied: pa.Array) -> bool:
 
 
 def refuse_later_files(source: str, missing: Sequence[SourceFile]) -> None:
-    """Raise `InvalidOptionError` for files that came to the source after a metadata-only bootstrap, which takes all files at once."""
+    """Raise `InvalidOptionError` for files that were added to the source after a metadata-only bootstrap, which takes all files at once."""
     if missing:
         raise InvalidOptionError(
             f"The source has {len(missing)} files that the table does not know, such as {missing[0].path!r}",

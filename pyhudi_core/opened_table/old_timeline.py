@@ -23,9 +23,9 @@ class OldTimeline:
     """The files of the old timeline, as they are now.
 
     Attributes:
-        files: their paths, but for those of `late`.
+        files: their paths, except those of `late`.
         late: completed instants that the new timeline does not have.
-        pending: instants of the new timeline that the upgrade brought from the old one as they were, and that are to be rolled back.
+        pending: instants that the upgrade copied unchanged from the old timeline to the new one, to be rolled back there.
         has_newer: the table has a commit that is newer than the upgrade.
     """
 
@@ -36,7 +36,7 @@ class OldTimeline:
 
     @classmethod
     def of(cls, folder: TimelineFolder, raised_at: str) -> OldTimeline:
-        """Look at a table with this timeline. ``raised_at``: `TableConfig.raised_at`; a table that this package did not raise has no old timeline."""
+        """Read the old timeline of a table. ``raised_at``: `TableConfig.raised_at`; a table that this package did not raise has no old timeline."""
         if not raised_at:
             return cls()
         timeline, found = folder.load(), _found(folder)
@@ -49,27 +49,27 @@ class OldTimeline:
 
     @property
     def removable(self) -> tuple[str, ...]:
-        """The files that are not needed any more."""
+        """The files that are no longer needed."""
         return self.files if self.has_newer else ()
 
     def remove(self, storage: Storage) -> int:
-        """Remove the files that are not needed any more; returns their number."""
+        """Remove the files that are no longer needed, and return their number."""
         storage.delete_many(self.removable)
         return len(self.removable)
 
 
 def left_behind(folder: TimelineFolder) -> tuple[Instant, ...]:
-    """Return the completed commits that only the old timeline has. Hudi's own upgrade leaves a file there that it cannot read."""
+    """Return the completed commits that only the old timeline has. Hudi's own upgrade leaves files there that it cannot read."""
     return _unknown(folder, folder.load(), _found(folder))
 
 
 def files_of(folder: TimelineFolder, instant: Instant) -> tuple[tuple[str, Instant], ...]:
-    """Return the files that the old timeline has of an instant, each with what it stands for: requested, inflight, completed."""
+    """Return the files of an instant on the old timeline, each with its state: requested, inflight, completed."""
     return tuple(sorted((one for one in _found(folder) if one[1].group == instant.group), key=lambda one: one[1].rank))
 
 
 def remove_files(folder: TimelineFolder, instant: Instant) -> None:
-    """Remove what the old timeline has of an instant, which the new timeline has now."""
+    """Remove the files of an instant from the old timeline, because the new timeline has the instant now."""
     folder.storage.delete_many([path for path, _ in files_of(folder, instant)])
 
 

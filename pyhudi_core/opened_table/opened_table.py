@@ -1,4 +1,4 @@
-"""An opened table: what stays the same from call to call (storage, runtime, options), and from which each call makes its `TableContext`."""
+"""An opened table has the parts that stay the same between calls (storage, runtime, options). Each call makes its `TableContext` from it."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ T = TypeVar("T")
 
 
 _Files = tuple[bytes | None, bytes | None]
-"""The files of the properties of a table and of its metadata table; None for what was not read."""
+"""The properties files of a table and of its metadata table; None for a file that was not read."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The table as this handle found it last, and the files of the properties that say so."""
+    """The table as this handle found it last, and the properties files from which it was made."""
 
     files: _Files = field(repr=False)
     context: TableContext
@@ -59,12 +59,12 @@ class OpenedTable:
 
     @contextmanager
     def verb(self) -> Iterator[TableContext]:
-        """`context` for one verb of the table; errors that come out of the block say which table it was."""
+        """Yield the `context` for one call of the table. Errors from the block name the table."""
         with at_table(self.storage.location):
             yield self.context()
 
     def refuse_unusable_lock(self, config: TableConfig) -> None:
-        """Raise `ConfigError`, as `context` does, if the lock or the source of instants cannot be made for a table that is not there yet.
+        """Raise `ConfigError`, as `context` does, if the lock or the source of instants cannot be made for a table that does not exist yet.
 
         Raises `LockError` if they are on a server that does not answer.
         """
@@ -75,7 +75,7 @@ class OpenedTable:
             runtime.instant_ms()
 
     def context(self) -> TableContext:
-        """Return the table as it is configured now. Raises `TableError` or `ConfigError` if it cannot be used."""
+        """Return the table with its current configuration. Raises `TableError` or `ConfigError` if it cannot be used."""
         with at_table(self.storage.location):
             return self._of(self._files())
 
@@ -87,17 +87,17 @@ class OpenedTable:
             return self._with(properties), half
 
     def created(self, properties: bytes) -> TableContext:
-        """Return the table that was created just now with this file. Raises as `context`."""
+        """Return the table that was created just now with this properties file. Raises as `context`."""
         with at_table(self.storage.location):
             context = self._of((properties, None))
             self._known, self._lists_metadata = None, True  # it gets a metadata table
             return context
 
     def context_and(self, look: Callable[[TableContext], T]) -> tuple[TableContext, T]:
-        """Return the table as it is configured now, and what ``look`` finds after that.
+        """Return the table with its current configuration, and the result of a ``look`` afterwards.
 
-        On a network storage both are asked for at once, if this handle has read the properties before. What is found counts if the files of the
-        properties are still the same, byte for byte: then it is as if they had been read first.
+        On a network storage both run concurrently, if this handle has read the properties before. The result of the look is valid if the properties
+        files are unchanged, byte for byte: then it is as if they had been read first.
         """
         known = self._known
         if known is None or self.storage.capabilities.parallel_calls <= 1:
@@ -110,7 +110,7 @@ class OpenedTable:
             return context, look(context) if found.error or now != known.files else found.get()
 
     def _files(self) -> _Files:
-        """On a network storage: read the properties of the table and, if it is worth it, of its metadata table. What fails here is read again."""
+        """Read the properties of the table and, if useful, of its metadata table, on a network storage. A failed read is repeated later."""
         storage = self.storage
         if storage.capabilities.parallel_calls <= 1:
             return None, None
@@ -135,7 +135,7 @@ class OpenedTable:
         return _with_metadata_table(context, self._metadata_folders, of_metadata)
 
     def _lock_and_runtime(self, config: TableConfig) -> tuple[WriteOptions, LockProvider, Runtime]:
-        """Return the options with what they choose: the lock, and the runtime with its source of instants. No request is sent."""
+        """Return the options, and the lock and the runtime (with its source of instants) that they choose. No request is sent."""
         options = WriteOptions.parse(self.options, config=config)
         request = self._request(config, options)
         return options, self.lock or open_lock(request), self._with_instants(request)
@@ -155,8 +155,9 @@ class OpenedTable:
 
 
 def reopened(context: TableContext, *, any_version: bool = False) -> TableContext:
-    """Return the same data table with its properties read again, and its metadata table if they list one now. Raises as `OpenedTable.context`, and
-    `TableVersionError` if another writer has upgraded the table, but for ``any_version``.
+    """Return the same data table with its properties read again, and its metadata table if they list one now.
+
+    Raises as `OpenedTable.context`, and `TableVersionError` if another writer has upgraded the table, except with ``any_version``.
     """
     config = TableConfig.from_properties(properties_file.read(context.root), table=context.root.location)
     folders = {context.folder.path: context.folder}
@@ -166,14 +167,17 @@ def reopened(context: TableContext, *, any_version: bool = False) -> TableContex
 
 
 def opened_beside(context: TableContext, location: str) -> TableContext:
-    """Return another table as it is now, to look at it or to publish what is decided there: the lock is that of ``context``. Raises as `reopened`."""
+    """Return another table with its current configuration, to read it or to publish a decision there.
+
+    Its lock is that of ``context``. Raises as `reopened`.
+    """
     protocol = replace(context.protocol, storage=context.protocol.open_beside(location), remembered={})
     config = TableConfig.from_properties(properties_file.read(protocol.storage), table=location)
     return _with_metadata_table(TableContext.of(protocol.storage, config, protocol), {})
 
 
 def _read(storage: Storage, path: str) -> bytes | None:
-    """Return a file; None if that failed: who needs it reads it then."""
+    """Return a file; None if the read failed. A step that needs the file reads it then."""
     try:
         return storage.get(path)
     except StorageError:
@@ -181,10 +185,13 @@ def _read(storage: Storage, path: str) -> bytes | None:
 
 
 def _with_metadata_table(context: TableContext, folders: Folders, properties: bytes | None = None) -> TableContext:
-    """With its metadata table as a companion, if the table lists one that is there. ``properties``: its file, if it was just read."""
+    """Return the table with its metadata table as a companion, if the table lists an existing one.
+
+    ``properties``: its properties file, if it was just read.
+    """
     if not context.config.metadata_partitions or not context.config.reads_metadata_table:
         return context
     try:
         return replace(context, companions=(context.below(METADATA_TABLE, folders, properties),))
     except (TableError, CorruptionError, ConfigError):
-        return context  # reads go on without it, and writes are refused
+        return context  # reads continue without the metadata table, and writes are refused

@@ -1,8 +1,7 @@
 """The protections of the commit protocol, as switches that only ``pyhudi.testing`` and tests turn off.
 
-Some stand for the columns of the table of configurations in the model-checking study of Hudi's concurrency control (put-if-absent, salt, locking,
-monotonic timestamps, key check), the others for what this protocol adds. For each there is a test that sees the failure which it prevents; a
-protection without one has no place here.
+Some are the columns of the table of configurations in the model-checking study of Hudi's concurrency control (put-if-absent, salt, locking, monotonic
+timestamps, key check); the others are additions of this protocol. Each protection has a test that sees the failure which the protection prevents.
 """
 
 from __future__ import annotations
@@ -16,18 +15,18 @@ class Protections:
 
     Attributes:
         conflict_check: a commit is refused when another one changed its file groups meanwhile.
-        key_check: the same for two inserts that may hold one key.
+        key_check: a commit is refused if it and another one inserted rows that may have the same key.
         lock: commits are decided one after the other.
         commit_record: a commit is decided by a compare-and-swap, so that a lost lock does no harm.
-        roll_forward: what a dead process had decided is published before anything else is decided.
-        look_up_before_abort: a writer looks for its own commit on the timeline before it calls it undone.
+        roll_forward: the decision of a dead process is published before the next decision.
+        look_up_before_abort: a writer looks for its own commit on the timeline before it reports the commit as undone.
         reservation: a requested time belongs to one writer, whatever its action.
-        monotonic_times: a requested time is above all that is known, whatever the clock says.
+        monotonic_times: a requested time is above all known times, whatever the clock says.
         requested_once, inflight_once, completed_once: a timeline file is never overwritten.
         completion_watermark: a completion time is above every time on the timeline.
-        salt: no two attempts give one name to a data file, and a completed instant counts as one's own by its token, not by its time.
+        salt: two attempts never give a data file the same name, and a writer recognizes its own completed instant by its token, not by its time.
         heartbeat_before_rollback: only a writer that is known to be gone is rolled back.
-        admission_by_name: readers see the files that the completed commit names, not all that carry its time.
+        admission_by_name: readers see the files that the completed commit names, not all files with its time in their names.
         path_containment: only data files below the table are deleted.
         version_gate: a table that another program upgraded meanwhile gets no commit.
         jitter: writers that lost wait for a random time.

@@ -28,14 +28,14 @@ from pyhudi_core.timeline.active import Timeline, TimelineFolder
 METADATA_TABLE = ".hoodie/metadata"
 """The folder of the metadata table, which is a table of its own."""
 Folders = MutableMapping[str, TimelineFolder]
-"""Timeline folders that were opened before, with what they remember, by path."""
+"""Timeline folders that were opened before, with their caches, by path."""
 
 
 class PreCommit(Protocol):
-    """Pre-commit validators, which see what would be committed. They read tables, so they are made in a higher layer (``validators/``)."""
+    """Pre-commit validators, which check the rows of a commit. They read tables, so they are made in a higher layer (``validators/``)."""
 
     def refuse_unfit(self, schema: pa.Schema) -> None:
-        """Raise `HudiError` if a validator cannot be asked about rows of this schema; called before anything is written."""
+        """Raise `HudiError` if a validator cannot check rows of this schema. Called before anything is written."""
         ...
 
     def run(self, attempt: Any, timeline: Timeline) -> bool:
@@ -48,16 +48,16 @@ class PreCommit(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CommitProtocol:
-    """By what a table is changed. There is one for a data table, its metadata table included.
+    """The settings by which tables are changed. A data table and its metadata table share one.
 
     Attributes:
         storage: where the commit record, staged bytes, heartbeats (which reserve requested times) and claims are kept: the data table's folder.
         runtime: clock, ids, executor, timer and process.
         lock: the lock of all writers.
-        options: what the writer chose.
+        options: the writer's options.
         protections: all on, except in tests.
         pre_commit: validators of every commit of this handle, those of table services included.
-        remembered: what a handle keeps from one decision to the next (``transaction/decision.py``).
+        remembered: a handle's memory between decisions (``transaction/decision.py``).
         beside: opens the storage of another table; None: by its location, with the options of this one.
     """
 
@@ -159,12 +159,12 @@ class TableContext:
         return format_time(self.runtime.instant_ms(), utc=self.utc)
 
     def writer(self) -> dict[str, str]:
-        """Say who writes, as entries of the extra metadata; empty if the option ``pyhudi.commit.writer`` is off."""
+        """Return who writes, as entries of the extra metadata; empty if the option ``pyhudi.commit.writer`` is off."""
         known = self.runtime.writer() if self.options.names_writer else {}
         return {WRITER_KEY + name: text for name, text in known.items()}
 
     def from_root(self, path: str) -> str:
-        """Return a path of the table as the commit record names it: from the root of the protocol's storage."""
+        """Return a path of the table in the form of the commit record: from the root of the protocol's storage."""
         return f"{self.prefix}/{path}" if self.prefix else path
 
     def has(self, path: str) -> bool:
@@ -176,7 +176,7 @@ class TableContext:
 
         ``properties``: its file, if it was just read.
 
-        The properties of a metadata table do not say the zone of its times; it is that of the data table.
+        The properties of a metadata table do not have the zone of its times, which is that of the data table.
         """
         storage = StorageBelow(self.root, prefix) if prefix else self.root
         config = TableConfig.from_properties(properties_file.read(storage, properties), table=storage.location)

@@ -1,8 +1,8 @@
-"""The drop of a table that was found by its name in a catalog: its files go first, as in `drop`, and then its names.
+"""The drop of a table that was found by its name in a catalog: first its files are deleted, as in `drop`, and then its names.
 
-Before the first file goes, the names are marked in the catalog. So a process that dies leaves names that say that their table is being dropped, and
-the next drop takes them out. Names without such a mark stay if no table is found at their location: wrong storage options do not see a table that is
-there. `CatalogDrop` with ``names_only`` takes them out.
+Before the first file is deleted, the names are marked in the catalog. So if the process dies, the marks say that the table is being dropped, and the
+next drop removes the names. Names without such a mark stay if no table is found at their location, because with wrong storage options an existing
+table is not found. `CatalogDrop` with ``names_only`` removes them.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from pyhudi_core.transaction.commit import Gate
 class CatalogDrop(OfTable):
     """The drop of one table and of its names in a catalog.
 
-    ``find`` asks the catalog, and returns None if it has no name of the table any more. ``drop_files`` returns the drop of the files, which does what
-    it is given before the first file goes; it raises `TableNotFoundError`.
+    ``find`` reads the catalog, and returns None if it has no name of the table any more. ``drop_files`` returns the drop of the files, given a
+    function that the drop calls before it deletes the first file; it raises `TableNotFoundError`.
     """
 
     _METHODS: ClassVar[str] = ".plan()"
@@ -53,10 +53,10 @@ class CatalogDrop(OfTable):
     def __call__(
         self, gate: Gate | None = None, *, progress: ServiceProgress | None = None, names_only: bool = False
     ) -> DroppedTable:
-        """Delete the table for good, and take its names out of the catalog; with ``names_only`` nothing but the names goes.
+        """Delete the table permanently, and remove its names from the catalog; with ``names_only`` remove only the names.
 
-        Raises as `TableDrop`, and `CatalogError`: then the names are left. Raises `DropRefusedError` if no table is found where the catalog says,
-        and no drop of it has begun: nothing was changed.
+        Raises as `TableDrop`, and `CatalogError`: then the names stay. Raises `DropRefusedError` if no table is found at the catalog's location, and
+        no drop of it has begun: nothing was changed.
         """
         found = self._find()
         files = None if names_only else self._files(found)
@@ -92,7 +92,7 @@ def _names(found: FoundTable | None) -> tuple[str, ...]:
 
 
 def _why_not(found: FoundTable | None) -> str:
-    """Return why the names of a table that was not found have to stay; empty if a drop of it has begun."""
+    """Return why the names of a table that was not found must stay; empty if a drop of it has begun."""
     if found is None or found.dropping:
         return ""
     return f"the catalog says that it is at {found.location}, and no table is found there"

@@ -1,11 +1,11 @@
-"""The drop of a table: its files go, and then there is no table any more.
+"""The drop of a table: it deletes the table's files, and thereby the table.
 
-One decision under the table's lock begins it: the property ``pyhudi.table.dropping`` names the drop. It is refused while a writer, a service or a
-hold is there. From the decision on, whoever reads the properties is refused (`TableHalfDroppedError`), and no write that began before can commit,
-because every commit reads them under the lock. Then the data files go, then what is in ``.hoodie``, and ``hoodie.properties`` as the last file. So a
-process that dies leaves a table that says what it is, and the next drop finishes it.
+One decision under the table's lock begins it: the property ``pyhudi.table.dropping`` names the drop. The drop is refused while a writer, a service or
+a hold exists. From the decision on, every reader of the properties gets `TableHalfDroppedError`, and no earlier write can commit, because every
+commit reads the properties under the lock. Then the data files are deleted, then the files in ``.hoodie``, and ``hoodie.properties`` last. So if the
+process dies, the properties show a half dropped table, and the next drop finishes it.
 
-Deleted is what belongs to the table alone: data files by their names, the files that mark partitions, the Iceberg metadata of this project, and
+The drop deletes only files of the table: data files by their names, the files that mark partitions, the Iceberg metadata of this project, and
 ``.hoodie``. Tables inside the folder, and files that are not of Hudi, stay; the rows of a bootstrapped table stay at their source. A writer of Hudi
 does not know the property: it must have ended before.
 """
@@ -52,7 +52,7 @@ from pyhudi_core.transaction.record import Publication, PublicationKind
 from pyhudi_core.transaction.reserved_decision import deciding, reserved_intent, sweep_reservation
 
 _LAST = (properties_file.BACKUP, properties_file.PATH)
-"""What goes last, in this order: a reader takes the backup for the properties if these are gone."""
+"""The files that are deleted last, in this order: readers use the backup if the properties are gone."""
 _SHOWN = 5
 
 
@@ -62,8 +62,8 @@ class TableDropPlan:
     """What a drop would delete; false if it would be refused.
 
     Attributes:
-        files, bytes: how many files go, and their bytes.
-        savepoints: the commits whose savepoints go with the table.
+        files, bytes: number and size of the files to delete.
+        savepoints: the commits whose savepoints are deleted with the table.
         left: paths of files in the folder that are not of Hudi; they stay.
         half_dropped: an earlier drop has begun, and this one would finish it.
         why_not: who uses the table.
@@ -80,7 +80,7 @@ class TableDropPlan:
 
     @property
     def figures(self) -> Figures:
-        """Files and bytes that go, files that stay, seconds."""
+        """Numbers of files and bytes to delete, of files that stay, and of seconds."""
         return with_seconds({"files": self.files, "bytes": self.bytes, "left": len(self.left)}, files=self.files)
 
     def __bool__(self) -> bool:
@@ -99,7 +99,10 @@ class TableDropPlan:
 @dataclass(frozen=True, slots=True)
 @printable
 class DroppedTable:
-    """What a drop deleted; false if there was no table. ``left`` are paths of files that are not of Hudi, and stay; ``names`` went from a catalog."""
+    """The result of a drop; false if there was no table.
+
+    ``left`` are paths of files that are not of Hudi, and stay; ``names`` were removed from a catalog.
+    """
 
     location: str
     files: int = 0
@@ -110,7 +113,7 @@ class DroppedTable:
 
     @property
     def figures(self) -> Figures:
-        """Files and bytes that are gone, files that stay."""
+        """Numbers of deleted files and bytes, and of files that stay."""
         return {"files": self.files, "bytes": self.bytes, "left": len(self.left)}
 
     def __bool__(self) -> bool:
@@ -135,7 +138,7 @@ def _staying(left: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """The files of a table: data files, the rest outside of ``.hoodie`` that is its own, ``.hoodie`` without the properties, and what stays."""
+    """The files of a table: data files, its other files outside of ``.hoodie``, ``.hoodie`` without the properties, and files that stay."""
 
     data: list[ObjectInfo]
     marks: list[ObjectInfo]
@@ -179,7 +182,7 @@ class TableDrop(OfTable):
     _METHODS: ClassVar[str] = ".plan()"
 
     def __init__(self, opened: OpenedTable, begun: Callable[[], object] = _nothing) -> None:
-        """``begun`` is called when the drop has been decided, before the first file goes."""
+        """Make the drop. ``begun`` is called when the drop has been decided, before the first file is deleted."""
         self._opened, self._begun = opened, begun
 
     def __repr__(self) -> str:
@@ -196,11 +199,11 @@ class TableDrop(OfTable):
             return TableDropPlan(len(files.all), files.bytes, saved, files.left, half, why_not)
 
     def __call__(self, gate: Gate | None = None, *, progress: ServiceProgress | None = None) -> DroppedTable:
-        """Delete the table for good: its rows, its history, its savepoints. On a disk the empty folder stays.
+        """Delete the table permanently: its rows, its history, its savepoints. On a disk the empty folder stays.
 
         If this process dies, the table says that it is half dropped, and the next call, or `pyhudi.drop_table`, finishes it.
 
-        Raises `DropRefusedError` while a writer or a service is at work or a hold has not ended: nothing was changed.
+        Raises `DropRefusedError` while a writer or a service is running or a hold has not ended: nothing was changed.
         """
         with at_table(self._opened.storage.location):
             context, half = self._opened.to_drop()
@@ -210,7 +213,7 @@ class TableDrop(OfTable):
 
 @dataclass(slots=True)
 class _Dropping:
-    """One drop. Its reservation is kept young until all but the properties is gone, so that two processes do not drop at the same time."""
+    """One drop. Its reservation is kept young until only the properties are left, so that two processes do not drop at the same time."""
 
     transaction: Transaction
     half: bool
@@ -254,7 +257,7 @@ class _Dropping:
         return reserved_intent(self.transaction, timeline, [change])
 
     def _refuse_in_use(self, timeline: Timeline) -> None:
-        """Under the lock: raise `DropRefusedError` if somebody uses the table, or if it is not the one that was half dropped any more."""
+        """Raise `DropRefusedError`, under the lock, if another process uses the table, or if the table is no longer the half dropped one."""
         context, time = self.transaction.context, self.transaction.requested_time
         if self.half and not _dropping(context.root):
             raise DropRefusedError(
@@ -298,7 +301,7 @@ class _Dropping:
         return DroppedTable(context.table, len(files.all), files.bytes, files.left)
 
     def _refuse_other(self, _number: int) -> None:
-        """Raise `CommitAbortedError` unless the table is still the one that this process drops: this process may have been paused for long."""
+        """Raise `CommitAbortedError` unless the table is still the one that this process drops: the process may have been paused for a long time."""
         if _dropping(self.transaction.context.root) != self.transaction.requested_time:
             raise self._overtaken()
 
@@ -321,7 +324,7 @@ def _dropping(storage: Storage) -> str:
 
 
 def _in_use(context: TableContext, timeline: Timeline, *, half: bool, own: str = "", ask_storage: bool = False) -> str:
-    """Return who uses a table; empty if nobody. In one that is half dropped only another drop can be at work."""
+    """Return who uses a table; empty if nobody does. In a half dropped table only another drop can be running."""
     doing = [] if half else [text for instant in timeline.pending if (text := at_work(context, instant))]
     if not half:
         doing += [

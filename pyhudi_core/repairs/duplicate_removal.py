@@ -1,7 +1,7 @@
-"""Remove the rows that `duplicates` found: one commit, a delete that says for each key from which file group it goes.
+"""Remove the rows that `duplicates` found, in one commit: a delete that names the file group for each key.
 
-The commit is a write like every other one (`write/write.py`); its rows have their tags already. If another writer changed one of the file groups
-meanwhile, also those whose copies stay, the duplicates are searched again. The record index then names the file group of the copy that stays.
+The commit is a write as every other one (`write/write.py`), but its rows already have their tags. If another writer has meanwhile changed one of the
+file groups, even one whose copies stay, the duplicates are searched again. Afterwards the record index names the file group of the copy that stays.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Duplicates(OfTable):
         return find_duplicates(self._loaded(), self.context.storage)
 
     def run(self, spark: Any = None) -> Commit:
-        """Remove the surplus rows in one commit; the result is false, and says why, if there are none. Raises `CommitError` as a write does."""
+        """Remove the surplus rows in one commit. If there are none, the result is false, with a reason. Raises `CommitError` as a write does."""
         plan = self.plan()
         if not plan:
             return Commit.nothing(str(_OPERATION), plan.why_not, plan.snapshot.completion_time)
@@ -106,7 +106,7 @@ def _prepared(plan: DuplicatePlan, engine: Engine) -> Prepared:
 
 
 def _key_changes(plan: DuplicatePlan) -> pa.Table:
-    """Return what happens to the keys: each leaves some file groups, and is in the one that has the copy that stays."""
+    """Return the changes of the keys: each leaves some file groups, and stays in the one with the remaining copy."""
     surplus, count = plan.surplus, len(plan.surplus)
     places = surplus.select(["key", "partition", "kept"]).group_by(["key", "partition", "kept"]).aggregate([])
     left = pa.table(

@@ -1,4 +1,4 @@
-"""Find record keys that other writers left in several file groups of a partition, and choose the copy that stays.
+"""Find record keys that are in several file groups of a partition because of other writers, and choose the copy that stays.
 
 A partition is read in two passes. The first keeps a hash of four bytes for each key; the second reads the copies of the keys
 whose hash occurs twice. The copies count as versions of one row, in the order of their commits. The copy that the table's merge law chooses stays.
@@ -29,7 +29,7 @@ from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.storage.base import Storage
 
 SURPLUS = pa.schema([("partition", pa.string()), ("key", pa.string()), ("file_id", pa.string()), ("kept", pa.string())])
-"""A row that goes: its file group, and the file group whose row of the same key stays."""
+"""A row to remove: its file group, and the file group whose row of the same key stays."""
 
 _FILE, _POSITION = "_pyhudi_file", "_pyhudi_copy"
 _SHOWN = 3
@@ -38,7 +38,7 @@ _SHOWN = 3
 @dataclass(frozen=True, slots=True)
 @printable
 class DuplicatePlan:
-    """What would be removed; true if there is something.
+    """The rows that would be removed; true if there are any.
 
     Attributes:
         surplus: one row of `SURPLUS` for each key and file group.
@@ -52,14 +52,14 @@ class DuplicatePlan:
 
     @property
     def why_not(self) -> str:
-        """Why there is nothing to do, or what stays."""
+        """The reason why there is nothing to remove, or what stays."""
         if self.in_one_file:
             return f"{self.in_one_file:,} keys are in one file twice, which this command does not repair: rewrite their partitions"
         return "" if self else "no partition has a record key in two file groups"
 
     @property
     def figures(self) -> Figures:
-        """Keys, rows that go, file groups that they go from, and seconds."""
+        """Numbers of keys, of rows to remove, of their file groups, and of seconds."""
         groups = self.surplus.group_by(["partition", "file_id"]).aggregate([]).num_rows
         keys = self.surplus.group_by(["partition", "key"]).aggregate([]).num_rows
         return with_seconds({"keys": keys, "rows": len(self.surplus), "file_groups": groups}, files=groups)
@@ -78,7 +78,7 @@ class DuplicatePlan:
 
 
 def find_duplicates(snapshot: Snapshot, storage: Storage) -> DuplicatePlan:
-    """Look at every partition. Raises `CorruptionError` for files that cannot be read."""
+    """Search every partition. Raises `CorruptionError` for files that cannot be read."""
     found: list[pa.Table] = []
     in_one_file = 0
     for partition in snapshot.view.partitions():
@@ -97,7 +97,7 @@ class _Partition:
     pieces: Sequence[FileSlice]
 
     def surplus(self) -> tuple[pa.Table, int]:
-        """Return the rows that go, and how many keys one file has twice."""
+        """Return the rows to remove, and the number of keys that one file has twice."""
         suspects = self._suspects()
         if not len(suspects):
             return SURPLUS.empty_table(), 0

@@ -1,11 +1,11 @@
 """Erasure: rows are deleted, and then no file of the table holds their keys any more; a report with digests says so.
 
-``run`` deletes the rows, compacts the logs, deletes every older file slice and every file that belongs to nobody, makes the metadata table anew, and
-examines all that is left (``repairs/erasure_proof.py``). Each step is a commit or a service of its own, so a process that dies between two of them
-leaves a correct table, and the next run goes on.
+``run`` deletes the rows, compacts the logs, deletes every older file slice and every file without an owner, builds the metadata table again, and
+examines all remaining files (``repairs/erasure_proof.py``). Each step is a separate commit or service. So if the process dies between two steps, the
+table is correct, and the next run continues.
 
-Older states cannot be read afterwards. So an erasure is refused, before anything is written, by all that promises them: savepoints, slow readers
-(``pyhudi.clean.keep.seconds``) and pending instants. `ErasureRefusedError` names them.
+Older states cannot be read afterwards. So an erasure is refused, before anything is written, if older states are promised: by savepoints, slow
+readers (``pyhudi.clean.keep.seconds``) and pending instants. `ErasureRefusedError` names them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _WAYS_OUT = {
     "readers": "set pyhudi.clean.keep.seconds=0",
     "index": "drop the index (`pyhudi index LOCATION drop NAME`)",
 }
-"""What to do, by the first word of each name in `ErasurePlan.refused_by`."""
+"""The advice, by the first word of each name in `ErasurePlan.refused_by`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +66,10 @@ class ErasurePlan:
     """What an erasure would do; false if no file holds one of the keys.
 
     Attributes:
-        keys: how many different keys.
-        rows: how many rows readers see now.
-        holders: the files and places that hold keys now.
-        refused_by: what keeps the erasure from being possible, by name.
+        keys: number of distinct keys.
+        rows: number of rows that readers see now.
+        holders: the files and other places that contain keys now.
+        refused_by: names of the obstacles to the erasure.
     """
 
     keys: int
@@ -79,7 +79,7 @@ class ErasurePlan:
 
     @property
     def figures(self) -> Figures:
-        """Keys, rows, and the places that hold them."""
+        """Numbers of keys, of rows, and of the places that contain them."""
         return {"keys": self.keys, "rows": self.rows, "holders": len(self.holders)}
 
     def __bool__(self) -> bool:
@@ -95,15 +95,15 @@ class ErasurePlan:
 @dataclass(frozen=True, slots=True)
 @printable
 class ErasureReport:
-    """What an erasure did, and the proof; true if no key is left.
+    """The result of an erasure, and the proof; true if no key is left.
 
     Attributes:
         table: the location.
-        keys: how many keys, and ``keys_sha256`` the digest of their sorted texts, one on each line: of every text that a key may have in the table.
-        rows: how many rows were deleted.
+        keys: number of keys; ``keys_sha256`` is the digest of the sorted texts that the keys may have in the table, one on each line.
+        rows: number of deleted rows.
         instants: the requested times of the commits and services that did it.
-        gone: files that held keys before and are gone.
-        proof: what was examined afterwards.
+        gone: deleted files that contained keys.
+        proof: the examination afterwards.
         time: when it was examined, as an instant time.
     """
 
@@ -135,8 +135,8 @@ class _Keys:
 
     Attributes:
         given: as the caller gave them.
-        count: how many different keys.
-        texts: every text that they may have in the table; more than one for a key if releases of Hudi write it in different ways.
+        count: number of distinct keys.
+        texts: every text that the keys may have in the table; a key has several if releases of Hudi write it differently.
     """
 
     given: pa.Table
@@ -145,7 +145,7 @@ class _Keys:
 
     @property
     def digest(self) -> str:
-        """Of the sorted texts, one on each line."""
+        """The digest of the sorted texts, one on each line."""
         return hashlib.sha256("\n".join(sorted(self.texts.to_pylist())).encode()).hexdigest()
 
 
@@ -159,7 +159,7 @@ class Erasure(OfTable):
         self.context = context
 
     def plan(self, keys: object) -> ErasurePlan:
-        """Return what would be erased now, and what refuses it. Reads the keys of every file, and changes nothing.
+        """Return what would be erased now, and the obstacles. Reads the keys of every file, and changes nothing.
 
         Raises `UnsupportedTableError` for tables with change logs, without meta columns, or with keys whose text is not known, and
         `InvalidOptionError` for no keys.
@@ -182,11 +182,12 @@ class Erasure(OfTable):
         *,
         progress: ServiceProgress | None = None,
     ) -> ErasureReport:
-        """Delete the rows and all that is left of their keys, and examine the table. Not complete if the report is false: `proof` says what is left.
+        """Delete the rows and all copies of their keys, and examine the table. If the report is false, the erasure is incomplete: `proof` says what
+        is left.
 
         ``gate`` is asked before anything is written and before each step, see `Execution`; ``extra_metadata`` goes into the commits of all steps;
-        ``progress`` is called with each step, and with what the services of the steps do.
-        Raises `ErasureRefusedError` before anything is written, and what the steps raise; then call it again.
+        ``progress`` is called with each step, and with the progress of its service. Raises `ErasureRefusedError` before anything is written, and the
+        errors of the steps; then call it again.
         """
         planned, wanted = self.plan(keys), self._keys(keys)
         if planned.refused_by:
@@ -196,7 +197,7 @@ class Erasure(OfTable):
                 hint=f"{_ways_out(planned.refused_by)}; then erase again. Nothing was written.",
             )
         ask_gate(gate, self.context, "to erase rows")
-        # A process that died after its clean had deleted the last file with a key left the clean itself to be ended.
+        # If a process died after its clean had deleted the last file with a key, that clean must be finished.
         begun = Cleaning(self.context).take_over().instants if not planned else ()
         instants = (
             self._steps(wanted, spark, gate, extra_metadata or {}, progress or silent)
@@ -215,8 +216,8 @@ class Erasure(OfTable):
     def _steps(
         self, keys: _Keys, spark: Any, gate: Gate | None, extra: Mapping[str, str], progress: ServiceProgress
     ) -> list[str]:
-        """Delete, compact, clean, sweep, and make the metadata table anew; the gate is asked before each."""
-        # What an erasure before this one had begun when its process died; a living process's work has refused this one.
+        """Delete, compact, clean, sweep, and build the metadata table again. The gate is asked before each step."""
+        # Work that an earlier erasure had begun when its process died. (Work of a living process has refused this erasure.)
         FailedWrites(self.context).run(spark, gate, progress=progress)
         rows = self._rows(self.context, keys)
         done = []
@@ -232,7 +233,7 @@ class Erasure(OfTable):
         Sweep(taking_all(reopened(self.context))).run(spark, gate, extra, progress=progress)
         metadata = MetadataTableOf(reopened(self.context))
         if metadata.partitions:
-            # Not between the removal and the new one: the table would stay without a metadata table.
+            # Not between the removal and the new one: the table would remain without a metadata table.
             ask_gate(gate, self.context, "to make the metadata table anew")
             progress("make the metadata table anew", 0, 0)
             metadata.rebuild(spark)
@@ -245,9 +246,10 @@ class Erasure(OfTable):
         return lookup(context, keys.given, columns).to_arrow()
 
     def _examined(self, context: TableContext, keys: _Keys) -> ErasureProof:
-        """Return the places that hold keys.
+        """Return the places that contain keys.
 
-        Raises `UnsupportedTableError` for rows that can be read and are in no file: then keys were looked for by texts that the table does not have.
+        Raises `UnsupportedTableError` for readable rows that were found in no file: then the table writes its keys as other texts than those
+        searched.
         """
         proof = examine(context, keys.texts)
         rows = self._rows(context, keys).num_rows if proof else 0
@@ -277,7 +279,7 @@ class Erasure(OfTable):
         return _Keys(given, len(record_keys(typed, config).unique()), key_texts(typed, config))
 
     def _refused_by(self, holders: frozenset[str]) -> tuple[str, ...]:
-        """Return what promises the files that hold keys, or needs them."""
+        """Return the obstacles: what promises, or needs, the files that contain keys."""
         context, timeline = self.context, self.context.folder.load()
         saved = [
             f"savepoint {savepoint.instant}"
@@ -297,14 +299,14 @@ class Erasure(OfTable):
 
 
 def _ways_out(refused_by: Iterable[str]) -> str:
-    """Return what to do about each kind of what refuses an erasure."""
+    """Return the advice for each kind of obstacle."""
     kinds = dict.fromkeys(name.partition(" ")[0] for name in refused_by)
     text = ", and ".join(_WAYS_OUT[kind] for kind in kinds)
     return f"{text[:1].upper()}{text[1:]}"
 
 
 def _refuse_unprovable(context: TableContext, schema: pa.Schema) -> None:
-    """Raise `UnsupportedTableError` for a table in which nobody can say that a key is gone."""
+    """Raise `UnsupportedTableError` for a table in which it cannot be proved that a key is gone."""
     config = context.config
     why = ""
     if config.cdc_enabled:
@@ -331,7 +333,7 @@ def _refuse_unprovable(context: TableContext, schema: pa.Schema) -> None:
 
 
 def _ended_by_steps(context: TableContext, timeline: Timeline) -> frozenset[Instant]:
-    """Return the pending instants that an erasure ends: dead writes are rolled back, compactions and cleans without an executor are executed."""
+    """Return the pending instants that an erasure ends: it rolls back dead writes, and executes compactions and cleans without an executor."""
     dead = FailedWrites(context).plan()
     plans = (i for i in timeline.pending if i.action in (Action.COMPACTION, Action.CLEAN))
     return frozenset((*dead.writes, *dead.rollbacks, *(i for i in plans if plan_executors.is_free(context, i))))

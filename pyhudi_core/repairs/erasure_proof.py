@@ -1,14 +1,15 @@
-"""Where a table still holds record keys: every file of it is examined, whether a commit names it or not, and its digest is taken.
+"""Find the places of a table that still contain record keys. Every file is examined, whether a commit names it or not, and its digest is computed.
 
-- Base files: the key column, and the key range in the footer. Log files: every entry, deletes too. Change logs are not read, and count as found.
-- Indexes (the files of the metadata table, old slices too, listed or not): every entry, deletes too, that is named by a key, or ends with it,
-  escaped, as secondary indexes have it; and the text of keys with at least `LONG` letters anywhere in an entry. Shorter ones would be found in other
-  numbers.
-  The same for backups: a restore or an upgrade by Hudi can rename a partition of the metadata table, or all of it, to ``.hoodie/.metadata_*``.
-- History: the extra metadata of active and archived commits (without what this package itself notes there), and the comments of savepoints and holds.
-  The rest of them names files, and holds no values of rows. A short key counts only as a whole text.
+- Base files: the key column, and the key range in the footer. Log files: every entry, including deletes. Change logs are not read, and count as
+  found.
+- Indexes (the files of the metadata table, listed or not, including old slices): every entry, including deletes, whose name is a key, or ends with
+  the escaped key, as in secondary indexes. Keys with at least `LONG` letters are searched anywhere in an entry; shorter keys would be found in other
+  numbers. The same for backups: a restore or an upgrade by Hudi can rename a partition of the metadata table, or all of it, to
+  ``.hoodie/.metadata_*``.
+- History: the extra metadata of active and archived commits (without the entries of this package), and the comments of savepoints and holds. Their
+  other parts name files, and contain no values of rows. A short key counts only as a complete text.
 
-A file that cannot be read is reported, and then nothing is proved. Bits of bloom filters are no bytes of a key, and are not looked at.
+A file that cannot be read is reported, and then nothing is proved. Bloom filters contain no bytes of a key, and are not examined.
 """
 
 from __future__ import annotations
@@ -66,10 +67,10 @@ class ErasureProof:
 
     Attributes:
         files: every examined file, with its digest.
-        found: the files, and the instants of the history, that hold a key.
-        unread: what could not be examined, with the reason.
-        instants: how many commits of the history were examined.
-        advice: what to do about places that another erasure would not clean.
+        found: the files, and the instants of the history, that contain a key.
+        unread: files that could not be examined, with the reason.
+        instants: number of examined commits of the history.
+        advice: advice about places that another erasure would not clean.
     """
 
     files: tuple[ExaminedFile, ...] = ()
@@ -90,7 +91,7 @@ class ErasureProof:
 
 
 def examine(context: TableContext, keys: pa.Array) -> ErasureProof:
-    """Look for record keys (texts) everywhere in the table. Changes nothing. Raises `StorageError` if the table cannot be listed."""
+    """Search the complete table for record keys (texts). Changes nothing. Raises `StorageError` if the table cannot be listed."""
     wanted = pc.unique(keys)
     looks = [_Look(context.storage, wanted, _in_data)]
     looks += [_Look(context.root, wanted, _in_index, folder) for folder in _index_folders(context.root)]
@@ -108,7 +109,7 @@ def examine(context: TableContext, keys: pa.Array) -> ErasureProof:
 
 @dataclass(slots=True)
 class _Look:
-    """The examination of the data files of a table (no ``folder``), or of all indexes below a folder."""
+    """The examination of the data files of a table (without ``folder``), or of all indexes below a folder."""
 
     storage: Storage
     keys: pa.Array
@@ -130,7 +131,7 @@ class _Look:
 
 
 def _data_files(storage: Storage) -> Iterator[ObjectInfo]:
-    """Return all base files and logs below a table's folder, but for those of its metadata table."""
+    """Return all base files and logs below a table's folder, except those of its metadata table."""
     return (
         info for info in objects_of_table(storage, SerialExecutor()) if parse_data_file(split(info.path)[1]) is not None
     )
@@ -152,9 +153,9 @@ def _index_files(storage: Storage, folder: str) -> Iterator[ObjectInfo]:
 
 
 def _advice(context: TableContext, folders: list[str], data: _Look) -> tuple[str, ...]:
-    """Return what to do about index folders that hold keys, or that could not be examined.
+    """Return advice about index folders that contain keys, or that could not be examined.
 
-    An erasure makes the listed metadata table anew by itself.
+    An erasure itself builds the listed metadata table again.
     """
     found = [
         f"{folder} is a backup that Hudi left, and no program reads it: look at it, and remove the folder by hand"
@@ -244,7 +245,7 @@ def _of_hfile(reader: HFileReader) -> Iterator[tuple[pa.Array, bytes]]:
 
 
 def _history(context: TableContext, keys: pa.Array) -> tuple[int, list[str]]:
-    """Return the number of commits, and where a key is: in the extra metadata of a commit, or in the comment of a savepoint or of a hold."""
+    """Return the number of commits, and the places with a key: extra metadata of a commit, or the comment of a savepoint or of a hold."""
     mentions, timeline = _mentions(keys.to_pylist()), context.folder.load()
     found = [
         f"savepoint {saved.instant}"
@@ -266,11 +267,11 @@ def _history(context: TableContext, keys: pa.Array) -> tuple[int, list[str]]:
 
 
 def _said(commit: CommitMetadata) -> list[str]:
-    """Return what a writer put into a commit, without the schema and what this package notes."""
+    """Return the writer's texts in a commit, without the schema and the entries of this package."""
     return [text for name, text in commit.extra.items() if name != SCHEMA_KEY and not name.startswith("pyhudi.")]
 
 
 def _mentions(keys: list[str]) -> Callable[[Iterable[str]], bool]:
-    """Says whether texts hold a key: a long one anywhere, a short one as the whole text."""
+    """Return a function that says whether texts contain a key: a long key anywhere, a short key as a complete text."""
     whole, long = frozenset(keys), [key for key in keys if len(key) >= LONG]
     return lambda texts: any(text in whole or any(key in text for key in long) for text in texts)

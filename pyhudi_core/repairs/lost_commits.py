@@ -1,6 +1,6 @@
-"""Completed files of the timeline that are lost, empty or cut off: published again from the commit records (``transaction/lost_completions.py``).
+"""Publish completed files of the timeline that are lost, empty or truncated again, from the commit records (``transaction/lost_completions.py``).
 
-A commit that no record has cannot be published again. Its error says so, and nothing is guessed from names of files.
+A commit that no record has cannot be published again. The error says so; nothing is guessed from file names.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def lost_commits(context: TableContext) -> tuple[str, ...]:
 
 
 def publish_again(context: TableContext) -> tuple[str, ...]:
-    """Publish them again; returns their paths. Raises as `lost_commits`, and `LockError`."""
+    """Publish these files again, and return their paths. Raises as `lost_commits`, and `LockError`."""
     paths = lost_commits(context)
     timeline = lost_completions.published_again(context, context.folder.load())
     for path, record in _torn(context, timeline):
@@ -53,7 +53,7 @@ def _path(context: TableContext, requested_time: str, record: Record | None) -> 
 
 
 def _torn(context: TableContext, timeline: Timeline) -> list[tuple[str, Record]]:
-    """Return the completed files on the timeline that are empty or cut off: their bytes are the beginning of those that the commit record has."""
+    """Return the completed files that are empty or truncated: their bytes are an initial part of those in the commit record."""
     found = []
     names = {context.folder.file(instant) for instant in timeline.commits}
     for record in record_store(context.root).kept():

@@ -1,11 +1,11 @@
-"""Holds: the files of one state stay until a stated time, for a reader that takes long (a savepoint has no end, and is on the timeline).
+"""Holds: the files of one state stay until a given time, for a slow reader. (A savepoint has no end, and is on the timeline.)
 
-A hold is a small file in ``.hoodie/.aux/.pyhudi/holds``: the state's `SnapshotToken`, its files and the end. Cleaning of this package obeys it
-(``services/cleaning``): a plan leaves these files out, and an execution leaves them where they are. Hudi does not know holds.
+A hold is a small file in ``.hoodie/.aux/.pyhudi/holds``: the state's `SnapshotToken`, its files and the end. Cleaning of this package respects holds
+(``services/cleaning``): a plan omits these files, and an execution keeps them. Hudi does not know holds.
 
-Invariant: what `Holds.create` returned is readable until its end. No lock is needed. The file is written first, then the timeline is read: a
-planned clean that names a file of the state refuses the hold, and files that are gone already do. An executor reads the holds after its plan is on
-the timeline. So it sees the hold, or the hold sees the plan.
+Invariant: the state of a hold that `Holds.create` returned is readable until the hold's end. No lock is needed. The file is written first, then the
+timeline is read. The hold is refused if a planned clean names a file of the state, or if a file is already gone. An executor reads the holds after
+its plan is on the timeline. So it sees the hold, or the hold sees the plan.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Hold:
         name: the name of the hold, by which it is ended.
         token: the state; ``scan(as_of=hold.token)`` reads it.
         ends_ms: when it ends, in milliseconds since 1970.
-        comment: what its maker said.
+        comment: the text of its maker.
         files: names of the files, by partition path.
     """
 
@@ -76,7 +76,7 @@ class Hold:
 
     @property
     def paths(self) -> frozenset[str]:
-        """The same files, as paths relative to the table."""
+        """The paths of the files, relative to the table."""
         return frozenset(join(partition, name) for partition, names in self.files.items() for name in names)
 
     def __repr__(self) -> str:
@@ -150,11 +150,10 @@ class Holds(OfTable):
         ]
 
     def create(self, state: TimePoint | None = None, *, seconds: float, comment: str = "") -> Hold:
-        """Hold the files of a state back from cleaning for so many seconds: of the newest state, or of a token, commit or time.
+        """Keep the files of a state from cleaning for this number of seconds. The state is the newest one, or that of a token, commit or time.
 
         To extend a hold, make another one of its token. Raises `InvalidOptionError` for a length that is not above zero or is over 100 years,
-        `SnapshotExpiredError` if files of the state are gone, and `CommitConflictError` if a planned clean is going to delete some.
-        Then nothing is held.
+        `SnapshotExpiredError` if files of the state are gone, and `CommitConflictError` if a planned clean will delete some. Then there is no hold.
         """
         if not 0 < seconds <= LONGEST_S:
             raise InvalidOptionError(
@@ -180,7 +179,7 @@ class Holds(OfTable):
 def read_holds(context: TableContext, *, ended: bool = False) -> tuple[Hold, ...]:
     """Return the holds of a data table that have not ended (``ended``: those that have), the first to end first.
 
-    Raises `CorruptTimelineError` for one that cannot be read: nobody knows what it holds.
+    Raises `CorruptTimelineError` for a hold that cannot be read: its files are unknown.
     """
     if context.prefix:
         return ()
@@ -208,7 +207,7 @@ def _read(context: TableContext, path: str) -> Hold | None:
 
 
 def _create(context: TableContext, point: TimePoint | None, length_ms: int, comment: str) -> Hold:
-    """Return one attempt: first the file, then the look at who may delete."""
+    """Make one attempt: first write the file, then check who may delete files of the state."""
     refuse_pending_restore(context, context.folder.load())
     state = snapshot(context, point)
     remove_ended(context)
@@ -237,7 +236,7 @@ def _files_of(state: Snapshot) -> dict[str, tuple[str, ...]]:
 
 
 def _refuse_unkept(context: TableContext, hold: Hold) -> None:
-    """Raise an error unless all files of a hold that can be seen are there, and no plan is going to delete one."""
+    """Raise an error unless all files of a readable hold exist, and no plan will delete one."""
     timeline = context.folder.load()
     refuse_pending_restore(context, timeline)
     for clean in (i for i in timeline.pending if i.action is Action.CLEAN):

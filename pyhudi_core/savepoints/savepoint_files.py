@@ -1,8 +1,8 @@
 """Savepoints on a timeline, and the files that they keep (specification, "Timeline"; `HoodieSavepointMetadata`).
 
-A savepoint stands beside its commit: ``<requested time of the commit>_<completion time>.savepoint``, with an inflight file and no requested one. It
-names, by partition, the base files and log files that the table's state at its commit consists of. Cleaning keeps these files, archival keeps the
-commit, and Hudi's restore can always go back to it.
+A savepoint is a file next to its commit: ``<requested time of the commit>_<completion time>.savepoint``, with an inflight file and without a
+requested file. It names, by partition, the base files and log files of the table's state at its commit. Cleaning keeps these files, archival keeps
+the commit, and Hudi's restore can always restore this state.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pyhudi_core.timeline.active import Timeline, TimelineFolder
 RECORD = "HoodieSavepointMetadata"
 
 TAGGED_BY = "pyhudi tags"
-"""Who makes the savepoints that are tags: a schedule makes them, and deletes them."""
+"""The maker of savepoints that are tags: a schedule makes and deletes them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,9 @@ class Savepoint:
     """A completed savepoint.
 
     Attributes:
-        instant: the requested time of its commit, by which it is known.
-        completion_time: when the savepoint was made, not its commit.
-        created_by, comment: what its maker said.
+        instant: the requested time of its commit, which identifies the savepoint.
+        completion_time: when the savepoint (not its commit) was made.
+        created_by, comment: texts of its maker.
         created_ms: milliseconds since 1970.
         files: names of the files that it keeps, by partition path.
     """
@@ -46,7 +46,7 @@ class Savepoint:
 
     @property
     def paths(self) -> frozenset[str]:
-        """The same files, as paths relative to the table."""
+        """The paths of the files, relative to the table."""
         return frozenset(join(partition, name) for partition, names in self.files.items() for name in names)
 
     def __str__(self) -> str:
@@ -55,7 +55,7 @@ class Savepoint:
         return f"Savepoint of {self.instant}, {count} files, by {self.created_by or 'unknown'}{said}"
 
     def to_avro(self) -> dict[str, object]:
-        """Hudi's record."""
+        """Return Hudi's record."""
         return {
             "savepointedBy": self.created_by,
             "savepointedAt": self.created_ms,

@@ -1,7 +1,7 @@
 """Make, list and delete savepoints (specification, "Timeline": savepoint). `timeline.savepoints` says what one is, and reads it.
 
-A savepoint is decided under the table's lock, like a commit. It is refused if files of its state are cleaned already, or if a pending clean is going
-to delete them; a clean that is planned later sees the savepoint. So what a savepoint names stays until the savepoint is deleted.
+A savepoint is decided under the table's lock, like a commit. It is refused if files of its state are already cleaned, or if a pending clean will
+delete them; a later clean sees the savepoint. So the files of a savepoint stay until the savepoint is deleted.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from pyhudi_core.transaction.reserved_decision import deciding, unknown_told
 from pyhudi_core.write.retrying import Retries
 
 CommitPoint = Instant | CommitLike | str
-"""What names a commit of a table: an instant, what a write returned, or a requested time."""
+"""The name of a commit of a table: an instant, the result of a write, or a requested time."""
 _LEFT_AFTER_MS = 24 * 60 * 60 * 1000
 
 
@@ -72,18 +72,18 @@ class Savepoints(OfTable):
         ]
 
     def create(self, instant: CommitPoint | None = None, comment: str = "", created_by: str = "pyhudi") -> Savepoint:
-        """Make a savepoint of a completed commit, the newest if none is given. A commit that has one keeps it, and that one is returned.
+        """Make a savepoint of a completed commit, by default of the newest one. If the commit already has a savepoint, return that one.
 
-        Raises `InvalidOptionError` if there is no such commit, `UnsupportedTableError` if it has a tag, `SnapshotExpiredError` if files of its
-        state are cleaned already, and `CommitConflictError` if a clean is about to delete some. Then nothing was changed.
+        Raises `InvalidOptionError` if there is no such commit, `UnsupportedTableError` if it has a tag, `SnapshotExpiredError` if files of its state
+        are cleaned already, and `CommitConflictError` if a clean will delete some. Then nothing was changed.
         """
         with at_table(self.context.table), Retries(self.context) as retries:
             return retries.until_done(lambda: _create(reopened(self.context), instant, comment, created_by))
 
     def delete(self, instant: CommitPoint) -> bool:
-        """Delete the savepoint of a commit: cleaning may delete its files from now on. False if the commit has none.
+        """Delete the savepoint of a commit: from now on cleaning may delete its files. Returns False if the commit has none.
 
-        Given a savepoint of this list, it deletes that one only: not a savepoint that was made in its place since.
+        Given a savepoint of this list, it deletes only that one, and not a newer savepoint of the same commit.
         """
         context = reopened(self.context)
         with at_table(context.table):
@@ -94,7 +94,7 @@ class Savepoints(OfTable):
             if isinstance(instant, Savepoint) and not any(_is_of(i, instant) for i in timeline.completed):
                 return
             found.extend(files_of_instant(context.folder, time, {Action.SAVEPOINT}))
-            # The completed file goes last: if this process dies before that, the savepoint is still there, and not one that seems to be made.
+            # The completed file is deleted last: if this process dies before, the savepoint still exists, and does not look half made.
             remove_files(context.folder, reversed(found))
 
         with at_table(context.table):
@@ -108,7 +108,7 @@ def _is_of(instant: Instant, savepoint: Savepoint) -> bool:
 
 
 def half_made(context: TableContext, timeline: Timeline, now_ms: int) -> tuple[Instant, ...]:
-    """Return the savepoints that a process has begun to make, or to delete, and has left: their inflight file is a day old.
+    """Return the savepoints that a process left half made or half deleted: their inflight file is a day old.
 
     Savepoints have no heartbeat, and Hudi keeps one inflight while it lists the files of the table, which takes long for a large one. Ours are
     published in one decision, which any process finishes.
@@ -121,7 +121,7 @@ def half_made(context: TableContext, timeline: Timeline, now_ms: int) -> tuple[I
 
 
 def remove_half_made(context: TableContext) -> tuple[Instant, ...]:
-    """Remove these, under the lock; one whose decision was made is published first, and stays. Returns those that were removed."""
+    """Remove half made savepoints, under the lock, and return them. If the decision of one was made, it is published first, and stays."""
     removed: list[Instant] = []
     if not half_made(context, context.folder.load(), context.runtime.clock.now_ms()):
         return ()
@@ -137,7 +137,7 @@ def remove_half_made(context: TableContext) -> tuple[Instant, ...]:
 
 
 def time_of(point: CommitPoint) -> str:
-    """Return the requested time of what names a commit: an instant, what a write returned, or the time itself."""
+    """Return the requested time of a commit that is named by an instant, the result of a write, or the time itself."""
     if isinstance(point, str):
         return point
     if isinstance(point, Instant):
@@ -210,7 +210,7 @@ def _known(context: TableContext, timeline: Timeline, time: str, created_by: str
 
 @dataclass(slots=True)
 class _Creating:
-    """A savepoint on its way to the timeline. Its reservation stands for it until it is there."""
+    """A savepoint on its way to the timeline. Until it is there, its reservation protects it."""
 
     transaction: Transaction
     commit: Instant
@@ -243,7 +243,7 @@ class _Creating:
 
     @property
     def _staged(self) -> tuple[str, str]:
-        """Where the bytes of the inflight and of the completed file wait."""
+        """The staging paths of the inflight and of the completed file."""
         prefix = layout.staged(self.transaction.requested_time, self.transaction.nonce)
         return f"{prefix}.inflight", prefix
 
@@ -259,7 +259,7 @@ class _Creating:
         self.transaction.heartbeat.stop(context)
 
     def _intent(self, timeline: Timeline) -> StagedIntent | None:
-        """Return what is to be decided on this timeline; None if the commit has a savepoint by now."""
+        """Return the decision for this timeline; None if the commit has a savepoint by now."""
         transaction = self.transaction
         context, time = transaction.context, self.commit.requested_time
         if any(i.is_completed and i.requested_time == time and i.action is Action.SAVEPOINT for i in timeline):
@@ -276,7 +276,7 @@ class _Creating:
         return staged_intent(transaction, publications, bodies, completion_time=done)
 
     def _refuse_changed(self, found: Timeline) -> None:
-        """Under the lock: raise `CommitConflictError` unless the commit is there, and no file of its state was or will be cleaned."""
+        """Raise `CommitConflictError`, under the lock, unless the commit is there, and no file of its state was or will be cleaned."""
         context = self.transaction.context
         refuse_pending_restore(context, found)
         if self.commit not in found.instants:
@@ -295,7 +295,7 @@ class _Creating:
 
 
 def files_to_clean(context: TableContext, clean: Instant) -> frozenset[str]:
-    """Return the paths of the files that a pending clean is going to delete; plans hold names, paths or URIs. Raises `CorruptionError`."""
+    """Return the paths of the files that a pending clean will delete; plans have names, paths or URIs. Raises `CorruptionError`."""
     path = context.folder.file(Instant(clean.requested_time, Action.CLEAN, State.REQUESTED))
     try:
         plan = decode_record(context.storage.get(path), "HoodieCleanerPlan", path=path)
