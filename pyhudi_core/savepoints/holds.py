@@ -236,7 +236,7 @@ def _files_of(state: Snapshot) -> dict[str, tuple[str, ...]]:
 
 
 def _refuse_unkept(context: TableContext, hold: Hold) -> None:
-    """Raise an error unless all files of a readable hold exist, and no plan will delete one."""
+    """Check a hold whose file other processes can already see. Raise an error if a file of its state is gone, or if a plan will delete one."""
     timeline = context.folder.load()
     refuse_pending_restore(context, timeline)
     for clean in (i for i in timeline.pending if i.action is Action.CLEAN):
