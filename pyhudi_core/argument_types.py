@@ -1,6 +1,6 @@
-"""The types of arguments: one rule for public functions that have no better words for a wrong one.
+"""Check the types of arguments, by one rule for all public functions that have no better message for a wrong type.
 
-A wrong type would otherwise fail later, in code that the user never saw, or never: a text is a sequence of letters.
+Without this check a wrong type fails later, in code that the user never saw, or it never fails: a text is also a sequence of letters.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ R = TypeVar("R")
 
 
 def refuses_wrong_types(function: Callable[P, R]) -> Callable[P, R]:
-    """Return the function, which then raises `InvalidOptionError` for an argument of another type than its annotation names.
+    """Decorate a function: it raises `InvalidOptionError` if an argument does not have the annotated type.
 
-    Classes, unions of classes, mappings, sequences and callables are compared, not what they contain. Other annotations take everything.
+    Compares classes, unions of classes, mappings, sequences and callables, but not their contents. Other annotations accept every value.
     """
     if getattr(function, _CHECKED, False):  # a dataclass with slots makes its class a second time
         return function
@@ -50,7 +50,7 @@ def refuses_wrong_types(function: Callable[P, R]) -> Callable[P, R]:
 
 
 class OfTable(NotCalled):
-    """What a table has as an attribute, such as ``table.compaction``. Its public methods, and its call if it has one, refuse wrong types."""
+    """Base of an attribute of a table, such as ``table.compaction``. Its public methods and its ``__call__`` check the types of arguments."""
 
     __slots__ = ()
 
@@ -62,7 +62,7 @@ class OfTable(NotCalled):
 
 
 def _table_of(args: Sequence[Any], location: object) -> object:
-    """Return the location of the table whose method has these arguments, or the ``location`` that a function got; None if it is not known."""
+    """Return the location of the table whose method has these arguments, or the argument ``location`` of a function; None if there is neither."""
     for source, name in (
         (args[0] if args else None, "location"),
         (getattr(args[0] if args else None, "context", None), "table"),
@@ -73,7 +73,7 @@ def _table_of(args: Sequence[Any], location: object) -> object:
 
 
 def _bound(signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the arguments by their names; none if they do not fit, so that Python's own message is shown."""
+    """Return the arguments by name; none if they do not fit, so that Python's own message is shown."""
     try:
         return signature.bind(*args, **kwargs).arguments
     except TypeError:
@@ -111,7 +111,7 @@ def _word(kind: type) -> str:
 
 
 class _Unknown(dict[str, Any]):
-    """Names that a module has for type checkers only: each of them takes everything."""
+    """The names that a module imports for type checkers only. Each of them accepts every value."""
 
     def __missing__(self, name: str) -> Any:
         return Any
@@ -126,7 +126,7 @@ def _annotation(function: Callable[..., Any], name: str) -> Any:
 
 
 def _classes(hint: Any) -> tuple[type, ...]:
-    """Return the classes that an annotation takes; none if it takes what no class says."""
+    """Return the classes that an annotation accepts; none if the annotation cannot be checked by classes."""
     origin = get_origin(hint)
     if origin in (Union, UnionType):
         parts = [_classes(each) for each in get_args(hint)]

@@ -1,8 +1,7 @@
-"""Process what is new in a table, exactly once: a consumer keeps its checkpoint in the commits of the table that it writes to.
+"""Process the new commits of a table exactly once. A consumer stores its checkpoint in the commits of its output table.
 
-The rows that a step writes and the checkpoint behind them become visible in one commit, so a consumer that dies is never ahead of its rows and never
-behind them. Two processes with the same consumer cannot process one range twice: each requires at the moment of its commit that the checkpoint is
-still the one from which it began.
+The rows of a batch and the new checkpoint become visible in one commit. So after a crash the checkpoint always fits the rows. Two processes with the
+same consumer cannot process one range twice: each commit requires that the checkpoint has not changed since the batch began.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from pyhudi_core.write.result import Commit
 R = TypeVar("R")
 
 CONSUMER_KEY = "pyhudi.consumer."
-"""With the name of the consumer behind it: the key of its checkpoint in the extra metadata of a commit."""
+"""The key of a checkpoint in the extra metadata of a commit; the name of the consumer follows."""
 
 _WAY_OUT = 'Process all rows again: consumer.rebuild(), then commit(..., operation="insert_overwrite_table").'
 
@@ -48,9 +47,9 @@ _WAY_OUT = 'Process all rows again: consumer.rebuild(), then commit(..., operati
 @dataclass(frozen=True, slots=True)
 @printable
 class Checkpoint:
-    """How far a consumer has come: it has processed what ``source`` (the name of a table) had completed by ``until``.
+    """The progress of a consumer: it has processed the commits of the table ``source`` (a name) that completed up to ``until``.
 
-    ``restored`` is the requested time of the newest restore of the source that had begun by then; empty if there was none.
+    ``restored`` is the requested time of the newest restore of the source up to ``until``; empty if there was none.
     """
 
     source: str
@@ -58,12 +57,12 @@ class Checkpoint:
     restored: str = ""
 
     def to_json(self) -> str:
-        """As it is stored."""
+        """Return the stored form."""
         return json.dumps({"source": self.source, "until": self.until, "restored": self.restored})
 
     @classmethod
     def of(cls, commit: CommitMetadata, name: str) -> Checkpoint | None:
-        """Return the checkpoint of a consumer in a commit; None if it has none that can be read."""
+        """Return the checkpoint of a consumer in a commit; None if the commit has no readable one."""
         try:
             found = json.loads(commit.extra.get(f"{CONSUMER_KEY}{name}", ""))
             until = str(found["until"])
@@ -76,14 +75,14 @@ class Checkpoint:
 @dataclass(frozen=True, slots=True)
 @printable
 class Consumer:
-    """Reads what is new in ``source``, and keeps its checkpoint in commits of ``into``.
+    """Reads the new commits of ``source``, and stores its checkpoint in commits of ``into``.
 
     Attributes:
         name: the consumer's name; each consumer that writes into a table needs its own.
         source: the table that is read.
-        into: the table that is written to; it may be the output of several consumers.
-        start: where the first batch begins: None for all rows of the table, or a completion time (commits after it).
-        most_commits: the most commits of the source in one batch; None for all.
+        into: the output table; several consumers may write to it.
+        start: the begin of the first batch: None for all rows of the table, or a completion time for the later commits.
+        most_commits: the maximum number of the source's commits in one batch; None for all.
     """
 
     name: str
@@ -117,7 +116,7 @@ class Consumer:
 
     @property
     def checkpoint(self) -> Checkpoint | None:
-        """How far the consumer has come; None before its first commit. Raises `InvalidOptionError` if its name belongs to another source."""
+        """The consumer's progress; None before its first commit. Raises `InvalidOptionError` if its name belongs to another source."""
         found = (Checkpoint.of(commit, self.name) for _, commit in self.into.commits_with(f"{CONSUMER_KEY}{self.name}"))
         known = next((one for one in found if one is not None), None)
         if known is not None and known.source != self.source.name:
@@ -129,10 +128,10 @@ class Consumer:
         return known
 
     def next(self) -> Batch | None:
-        """Return what is new, as a batch to process and commit; None if nothing is new.
+        """Return the new commits as a batch to process and commit; None if nothing is new.
 
-        Raises `SnapshotExpiredError` if a restore of the source has undone commits that were processed: `rebuild` is the way out.
-        Raises `InvalidOptionError` if the source is another table than the one that was processed.
+        Raises `SnapshotExpiredError` if a restore of the source has undone processed commits; call `rebuild` then. Raises `InvalidOptionError` if the
+        source is another table than before.
         """
         seen, known = _newest(self.into), self.checkpoint
         restores = self.source.restore.undone()
@@ -153,11 +152,11 @@ class Consumer:
         return Batch(self, after, newer[: self.most_commits][-1], seen, restored) if newer else None
 
     def wait(self, timeout: float | None = None, every: float = 1.0) -> Batch | None:
-        """Return what is new, as `next`, and wait for it if nothing is; None if nothing is new when the time is over.
+        """Return the next batch, as `next`, and wait for it if nothing is new. Returns None if nothing is new within the time-out.
 
         Args:
-            timeout: seconds to wait at most; None waits for ever.
-            every: seconds between two looks at the source; each costs one request while nothing is new there.
+            timeout: maximum seconds to wait; None waits without a limit.
+            every: seconds between two looks at the source; a look costs one request if nothing is new.
 
         Raises as `next`.
         """
@@ -172,9 +171,9 @@ class Consumer:
             self.source.wait(seen or BEFORE_ALL, left, every)
 
     def rebuild(self) -> Batch:
-        """Return all rows of the source as a batch: the way out if commits are gone before they were processed, or were undone after it.
+        """Return all rows of the source as a batch. Use it if commits were cleaned before they were processed, or undone afterwards.
 
-        Commit it with ``operation="insert_overwrite_table"``: the output then has exactly what follows from the rows, and the checkpoint is new.
+        Commit the batch with ``operation="insert_overwrite_table"``, which replaces the rows of the output and stores a new checkpoint.
         """
         seen, restored = _newest(self.into), max(self.source.restore.undone(), default="")
         return Batch(self, None, _newest(self.source), seen, restored)
@@ -182,8 +181,8 @@ class Consumer:
     def _refuse_undone(self, known: Checkpoint, restores: Mapping[str, frozenset[str]]) -> None:
         """Raise `SnapshotExpiredError` if a restore since the checkpoint undid commits that it includes.
 
-        The completion time of a commit that is undone is gone, so its requested time decides, which is earlier. A commit that was pending
-        at the checkpoint counts as processed then: to process everything again is never wrong.
+        An undone commit has no completion time any more, so its requested time decides, which is earlier. So a commit that was pending at the
+        checkpoint counts as processed. This is safe, because a rebuild is never wrong.
         """
         for restore, undone in sorted(restores.items()):
             processed = [time for time in undone if time <= known.until]
@@ -196,7 +195,7 @@ class Consumer:
                 )
 
     def _refuse_other_table(self, known: Checkpoint) -> None:
-        """Raise `InvalidOptionError` if the source never had the commit that the checkpoint ends with: names of tables do not tell them apart."""
+        """Raise `InvalidOptionError` if the source never had the last commit of the checkpoint: two tables may have the same name."""
         if any(instant.completion_time == known.until for instant in self.source.timeline.commits):
             return
         later = self.source.commits_with("", time_before(known.until))
@@ -224,9 +223,9 @@ class Consumer:
 @dataclass(slots=True)
 @printable
 class Batch:
-    """What the source's commits that completed in (``after``, ``until``] did; ``after`` is None if it is all rows as of ``until``.
+    """The changes by the source's commits that completed in (``after``, ``until``]; ``after`` is None if the batch has all rows as of ``until``.
 
-    ``seen`` is the completion time of the output's newest commit, and ``restored`` the newest restore of the source, when the batch began.
+    When the batch began, ``seen`` was the completion time of the output's newest commit, and ``restored`` the newest restore of the source.
     """
 
     consumer: Consumer
@@ -241,7 +240,7 @@ class Batch:
         return f"Batch of the consumer {self.consumer.name}: {part}, until {self.until}"
 
     def rows(self, columns: Sequence[str] | None = None, where: object = None, *, meta: bool = False) -> Scan:
-        """Return the rows that the commits inserted or updated, each in its latest state; deletes are not among them.
+        """Return the inserted and updated rows, each in its latest state. Deletes are not included.
 
         Raises `SnapshotExpiredError`.
         """
@@ -263,16 +262,16 @@ class Batch:
         beside: Sequence[tuple[HudiTable, object]] = (),
         pre_commit: Sequence[Validator] = (),
     ) -> Commit:
-        """Write rows and the checkpoint in one commit; without rows, the commit has only the checkpoint. ``gate`` is asked just before each commit.
+        """Write rows and the checkpoint in one commit; without rows, the commit has only the checkpoint. Calls ``gate`` just before each commit.
 
-        ``beside`` are further tables, each with rows to upsert: they change in the same step as the output, or not at all (`hudi.transaction`).
+        ``beside``: more tables, each with rows to upsert. All tables change in one step, or none does (`hudi.transaction`).
 
-        ``deletes`` are keys of rows to delete. They are deleted by a commit of their own before: a consumer that dies between the two deletes them
-        again when it processes the batch again.
+        ``deletes``: keys of rows to delete. An earlier, separate commit deletes them. If the consumer dies between the two commits, it deletes them
+        again with the next try.
 
-        ``pre_commit`` are validators of what is written to the output, deletes included. One that refuses leaves the checkpoint where it is.
+        ``pre_commit``: validators of the writes to the output, deletes included. If one refuses, the checkpoint does not change.
 
-        Raises `CommitRequirementError` if another process has moved the checkpoint, before the deletes or before the rows, and as the operation does.
+        Raises `CommitRequirementError` if another process has changed the checkpoint, and the errors of the operation.
         """
         if self.is_committed:
             raise InvalidOptionError("This batch is committed already", hint="Call consumer.next() for the next one.")
@@ -296,7 +295,7 @@ class Batch:
         *,
         allow_empty: bool,
     ) -> Commit:
-        """Commit to the output, if the checkpoint is still the one from which the batch began, and to the tables beside it."""
+        """Commit to the output and to the tables ``beside`` it, if the checkpoint has not changed since the batch began."""
         into = self.consumer.into
         if beside:
             checked([into, *(table for table, _ in beside)], written=True)
@@ -342,8 +341,9 @@ def _newest(table: HudiTable) -> str:
 
 
 def _completions(table: HudiTable, after: str) -> list[str]:
-    """Return the completion times of commits after a time, oldest first, archived ones included; without those that changed no row, or that a
-    write may still precede.
+    """Return the completion times of later commits, archived ones included, oldest first.
+
+    Leaves out commits that changed no row, and commits that a pending write may still precede.
     """
     unsettled = table.timeline.unsettled
     found = (

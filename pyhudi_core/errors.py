@@ -124,14 +124,14 @@ def _rebuild(kind: type[HudiError], message: str, fields: dict[str, object]) -> 
 
 
 def columns_named(names: Sequence[str]) -> str:
-    """Return names of columns for a message: ``column 'id'``, ``columns 'id' and 'day'``."""
+    """Return column names for a message: ``column 'id'``, ``columns 'id' and 'day'``."""
     *most, last = map(repr, names)
     return f"columns {', '.join(most)} and {last}" if most else f"column {last}"
 
 
 @contextmanager
 def from_extra(extra: str, what: str) -> Iterator[None]:
-    """Raise `MissingExtraError` with the extra to install if an import in the block finds no such package. ``what`` needs the package."""
+    """Raise `MissingExtraError`, which names the extra to install, if an import in the block fails. ``what`` needs the package."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -145,7 +145,7 @@ def from_extra(extra: str, what: str) -> Iterator[None]:
 
 @contextmanager
 def needing(package: str, what: str) -> Iterator[None]:
-    """Raise `MissingExtraError` with the command that installs a package of the user's own choice, if an import in the block does not find it."""
+    """Raise `MissingExtraError` with the command that installs a package, if an import in the block fails. The user chose this package."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -194,11 +194,11 @@ class TableExistsError(TableError):
 
 
 class TableHalfDroppedError(TableError):
-    """Somebody has begun to drop the table, and files of it may be gone; ``hudi.drop_table(location)`` finishes that."""
+    """A drop of the table has begun, so files of it may be gone; ``hudi.drop_table(location)`` completes the drop."""
 
 
 class CatalogError(TableError):
-    """A catalog could not be reached, did not answer in time, or refused. The table itself is as it should be."""
+    """A catalog could not be reached, did not answer in time, or refused. The table itself is intact."""
 
 
 class UnsupportedTableError(TableError):
@@ -221,8 +221,8 @@ class CommitError(HudiError):
 class CommitConflictError(CommitError):
     """Another commit changed the same data while this write ran; nothing was published.
 
-    ``conflict`` names the other commit; ``explanation`` gives the rule and what to do. ``bytes_written`` is what this attempt had
-    written, ``bytes_saved`` an estimate of what it still had to write when it ended early. ``given_up``: there were enough attempts.
+    ``conflict`` names the other commit; ``explanation`` gives the rule and what to do. ``bytes_written`` is the size of this attempt's files.
+    ``bytes_saved`` estimates what an early end saved. ``given_up``: no more attempts are allowed.
     """
 
     conflict: object = None
@@ -240,11 +240,11 @@ class CommitConflictError(CommitError):
 
 
 class EarlyConflictError(CommitConflictError):
-    """Another writer is writing to the same file groups. Its markers showed this before all files were written."""
+    """Another write changes the same file groups. Its markers showed this before this write had written all its files."""
 
 
 class CommitRequirementError(CommitError):
-    """A requirement that the caller gave for the commit no longer holds; nothing was published. ``requirement`` is the one that failed."""
+    """A requirement of the caller for the commit no longer holds; nothing was published. ``requirement`` is the failed one."""
 
     def __init__(self, message: str, *, requirement: object = None, **fields: str | None) -> None:
         super().__init__(message, **fields)
@@ -260,7 +260,7 @@ class DropRefusedError(CommitError):
 
 
 class PreCommitError(CommitError):
-    """Pre-commit validators refused what would have been committed; nothing was published. ``failures`` says what each found, by its name."""
+    """Pre-commit validators refused the commit; nothing was published. ``failures`` has the finding of each validator, by its name."""
 
     def __init__(self, message: str, *, failures: Mapping[str, str], **fields: str | None) -> None:
         super().__init__(message, **fields)
@@ -351,7 +351,7 @@ class CorruptTimelineError(CorruptionError):
 
 
 class TransactionTornError(CorruptionError):
-    """One table of a transaction has its commit, and another one has lost its own."""
+    """One table shows its commit of a transaction, but another table has lost its commit of the same transaction."""
 
 
 class CorruptPropertiesError(CorruptionError):
@@ -408,7 +408,7 @@ class PreconditionFailedError(StorageError):
 
 
 class DeletesFailedError(StorageError):
-    """Some of several objects could not be deleted; ``failed`` says why, by path. The others are gone."""
+    """Some of several objects could not be deleted; ``failed`` has the reason for each path. The other objects are deleted."""
 
     def __init__(self, message: str, *, failed: Mapping[str, str], **fields: str | None) -> None:
         super().__init__(message, **fields)

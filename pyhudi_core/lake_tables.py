@@ -1,9 +1,9 @@
-"""The tables of a lake by their names: one folder or bucket with a table in each of its folders, and no server that lists them; or a database of a
-catalog (``thrift://metastore:9083/sales``, ``glue://sales``).
+"""Work with the tables of a lake by name. A lake is a folder or bucket with tables in its folders, without a server that lists them; or it is a
+database of a catalog (``thrift://metastore:9083/sales``, ``glue://sales``).
 
-`tables_below` is the one way to find tables: `Lake.list`, `upkeep`, the command, Dagster and Airflow use it. The name of a table is its folder below
-the lake (``sales/orders``), or its name in the database. A rename is a rename of the folder, in one step and under the table's lock. A writer that
-began before it finds that its reservation is gone, and its commit is refused.
+`tables_below` finds tables for `Lake.list`, `upkeep`, the command, Dagster and Airflow. The name of a table is its folder below the lake
+(``sales/orders``), or its name in the database. `Lake.rename` renames the folder in one step, under the table's lock. A writer that began earlier
+loses its reservation, so its commit is refused.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ else:
     addresses = lazy("pyhudi_core.catalog.addresses")
 
 DEPTH = 6
-"""How many levels of folders are searched for tables, and may be in the name of one."""
+"""The number of folder levels that are searched for tables, and the maximum number of levels in a table's name."""
 
 
 @set_module("pyhudi")
@@ -60,7 +60,7 @@ DEPTH = 6
 def lake(
     location: Place, storage_options: Mapping[str, str] | None = None, options: Mapping[str, object] | None = None
 ) -> Lake:
-    """Return the tables in a folder or bucket, or in a database of a catalog, by their names. Nothing is read, and the folder need not exist.
+    """Return the lake of a folder or bucket, or of a database of a catalog. Reads nothing; the folder need not exist.
 
     Args:
         location: the folder with the tables (``/lake``, ``s3://bucket/lake``); or the database (``thrift://metastore:9083/sales``, ``glue://sales``).
@@ -86,8 +86,8 @@ def lake(
 @dataclass(frozen=True, slots=True)
 @printable
 class Lake:
-    """The tables in a folder or bucket, or in a database of a catalog. The name of a table is its folder there, such as ``orders`` or
-    ``sales/orders``, or its name in the database; see `lake`.
+    """The tables in a folder or bucket, or in a database of a catalog; made by `lake`. A table's name is its folder below the lake, such as
+    ``orders`` or ``sales/orders``, or its name in the database.
 
     ``options`` of a call are added to those of the lake.
     """
@@ -100,7 +100,7 @@ class Lake:
         return f"Lake: {self.location}"
 
     def list(self) -> tuple[str, ...]:
-        """Return the names of all tables, sorted; the folders are listed now, 6 levels deep, or the catalog is asked.
+        """Return the names of all tables, sorted. Lists the folders 6 levels deep, or asks the catalog.
 
         Raises `InvalidOptionError` if the lake is a table, and `CatalogError` if the catalog does not answer.
         """
@@ -113,7 +113,7 @@ class Lake:
         return tuple(one.removeprefix(self.location).strip("/") for one in found)
 
     def location_of(self, name: str) -> str:
-        """Return the location of a table, which need not exist. Raises `InvalidOptionError` for what is no name of a table."""
+        """Return the location of a table, which need not exist. Raises `InvalidOptionError` if the name is not valid."""
         return f"{self.location.rstrip('/')}/{_checked(name)}"
 
     def exists(self, name: str) -> bool:
@@ -124,7 +124,7 @@ class Lake:
         return self.exists(name)
 
     def table(self, name: str, options: Mapping[str, object] | None = None) -> HudiTable:
-        """Open a table. Raises as `open_table`, so `TableNotFoundError` if there is none of this name."""
+        """Open a table. Raises as `open_table`: `TableNotFoundError` if there is no table of this name."""
         return open_table(self.location_of(name), self.storage_options, {**self.options, **(options or {})})
 
     def create(
@@ -136,7 +136,7 @@ class Lake:
         options: Mapping[str, object] | None = None,
         **arguments: Any,
     ) -> HudiTable:
-        """Create a table. The arguments after its name, and the errors, are those of `create_table` after the location."""
+        """Create a table. After the name, the arguments are those of `create_table` after the location; the errors are the same."""
         own, where = {**self.options, **(options or {})}, self.location_of(name)
         return create_table(where, schema, record_key, options=own, storage_options=self.storage_options, **arguments)
 
@@ -150,27 +150,27 @@ class Lake:
         return self.create(name, schema, record_key, exist_ok=True, **arguments)
 
     def drop(self, name: str, *, missing_ok: bool = False, names_only: bool = False) -> DroppedTable:
-        """Delete a table for good, what its folder has of it, and its names in the catalog. `drop_plan` shows before what goes.
+        """Delete a table with its files and its names in the catalog. This cannot be undone; `drop_plan` shows first what would be deleted.
 
-        ``names_only``: only the names in the catalog go; the files stay, if there are any.
+        ``names_only``: delete only the names in the catalog, and no files.
 
-        Raises `TableNotFoundError` if there is no table of this name, unless ``missing_ok``; and `DropRefusedError` while somebody uses the table, or
-        if no table is found where the catalog says.
+        Raises `TableNotFoundError` if there is no table of this name, unless ``missing_ok``; and `DropRefusedError` while the table is in use, or if
+        the catalog's location has no table.
         """
         return drop_table(self.location_of(name), self.storage_options, self.options, missing_ok, names_only)
 
     def drop_plan(self, name: str) -> TableDropPlan:
-        """Return what `drop` would delete now, and who uses the table. Changes nothing. Raises `TableNotFoundError`."""
+        """Return what `drop` would delete now, and the users of the table. Changes nothing. Raises `TableNotFoundError`."""
         return drop_of(self.location_of(name), self.storage_options, self.options).plan()
 
     def rename(self, name: str, new: str) -> HudiTable:
-        """Give a table another name, in one step, and return it; its rows, history and options stay. Only a disk can.
+        """Rename a table in one step, and return it. Its rows, history and options do not change. Works only for lakes on a disk.
 
-        Writers that began before it commit nothing and get an error. Writers of Hudi on Spark have to be stopped. The table's own name
-        (``hoodie.table.name``) and what names its location elsewhere, such as a catalog, stay as they are.
+        Writers that began earlier commit nothing and get an error. Stop writers of Hudi on Spark first. The property ``hoodie.table.name`` does not
+        change, and neither do catalogs that name the old location.
 
-        Raises, and changes nothing: `UnsupportedTableError` for a lake in an object store or in memory; `TableExistsError` if something is at the new
-        name; `TableError` if a process is writing, or if other tables are in the folder.
+        Raises, and changes nothing: `UnsupportedTableError` for a lake in an object store or in memory; `TableExistsError` if the new folder exists;
+        `TableError` if a process is writing, or if the folder contains other tables.
         """
         if is_catalog_address(self.location):
             raise UnsupportedTableError(
@@ -201,7 +201,7 @@ class Lake:
         return self.table(new)
 
     def _refuse_others(self, storage: Storage, old: str, target: str) -> None:
-        """Refuse a table with others in its folder, and a new name that is taken or inside of a table."""
+        """Refuse a table whose folder contains others, and a new name that is taken or lies inside of a table."""
         names = self.list()
         inside = [one for one in names if one.startswith(f"{old}/")]
         if inside:
@@ -227,7 +227,7 @@ def _exists(location: str) -> TableExistsError:
 
 
 def _checked(name: object) -> str:
-    """Return a name without slashes around it. Raises `InvalidOptionError` for what names no table of a lake."""
+    """Return a name without slashes around it. Raises `InvalidOptionError` if it cannot name a table of a lake."""
     text = name.strip("/") if isinstance(name, str) else ""
     problem = ""
     if not isinstance(name, str) or not text:
@@ -271,8 +271,8 @@ def no_tables(location: str, storage_options: Mapping[str, str] | None = None) -
 def tables_below(
     location: str, storage_options: Mapping[str, str] | None = None, options: Mapping[str, object] | None = None
 ) -> list[str]:
-    """Return the locations of the tables at or below a folder, sorted; searched `DEPTH` levels deep. Of a table itself it is this table alone.
-    Of a database of a catalog they are addresses, and ``options`` say how the catalog is asked.
+    """Return the locations of the tables at or below a folder, sorted; searches `DEPTH` levels. For a table, returns its location alone. For a
+    database of a catalog, returns addresses; ``options`` say how to reach the catalog.
 
     A table may be in the folder of another one (``sales`` and ``sales/eu``), but not in one of its partitions.
     """

@@ -1,7 +1,7 @@
-"""Modules that are imported when they are first used, so that a program waits only for the code that it calls.
+"""Import modules when they are first used, so that a program waits only for the code that it calls.
 
-Opening a table needs an eighth of the package, and few libraries. The others cost more time than pyarrow and numpy together, so modules that
-`open_table` reaches name them with `lazy` and `lazy_call`.
+To open a table takes an eighth of the package, and few libraries. The other libraries take longer to import than pyarrow and numpy together. So the
+modules that `open_table` imports use `lazy` and `lazy_call` for them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class LazyModule:
 
 
 def lazy(name: str) -> Any:
-    """Return the module of this name. ``if TYPE_CHECKING`` imports it for type checkers and for the linter of layers."""
+    """Return the module of this name. An import under ``if TYPE_CHECKING`` shows it to type checkers and to the linter of layers."""
     return LazyModule(name)
 
 

@@ -1,7 +1,7 @@
-"""Under which names the package is known: the module that a public name reports, and what to write instead of a name that is not there.
+"""Public names: the module that a name reports, and the suggestion for a name that does not exist.
 
-Classes, functions and errors live where their layer is, and users import them from ``pyhudi``. So they report that module: in a traceback
-(``pyhudi.errors.TableNotFoundError: ...``), in ``repr`` and in what ``pickle`` writes. A test compares every public name with its module.
+Classes, functions and errors are defined in their layer, but users import them from ``pyhudi``. So they report the module of the import: in a
+traceback (``pyhudi.errors.TableNotFoundError: ...``), in ``repr`` and in pickles. A test compares every public name with its module.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NAMES = {
     "write_hudi": "table.upsert(data), of hudi.open_table(location) or hudi.create_table(...)",
     "write_table": "table.upsert(data), of hudi.open_table(location) or hudi.create_table(...)",
 }
-"""What to call instead of names that people look for in the package."""
+"""Suggestions for names that people look for in the package."""
 
 _ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(
@@ -72,7 +72,7 @@ _ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("batch", "dataframe", "df", "records", "rows", "source"), ("data", "keys")),
     **dict.fromkeys(("validate", "validators"), ("pre_commit",)),
 }
-"""By an argument that people give: the arguments that it may mean. The first that the function has is the one."""
+"""For an argument that people try: the arguments that it may mean. The first of them that the function has is suggested."""
 
 _CALLS = {
     "batch_size": "table.scan(...).to_batches()",
@@ -85,7 +85,7 @@ _CALLS = {
     "overwrite": "table.insert_overwrite_table(data)",
     "schema_mode": "no argument: new columns of the data become columns of the table",
 }
-"""By an argument that people give: what to write, where no argument of the function means it."""
+"""For an argument that people try: the suggestion, if the function has no such argument."""
 
 
 _EXPLAINS = "__pyhudi_explains__"
@@ -95,13 +95,13 @@ _CANNOT = {
     "__getitem__": "cannot be indexed",
     "__contains__": "does not say what is in it",
 }
-"""What people try by an operator or a function of Python, such as ``len(table)``."""
+"""Operators and functions of Python that people try, such as ``len(table)``."""
 
 
 def set_module(name: str) -> Callable[[_T], _T]:
-    """Decorate a public class or function: its ``__module__`` is the one that users import it from. A function explains its arguments, too.
+    """Decorate a public class or function: its ``__module__`` becomes the module that users import. A function also explains wrong arguments.
 
-    It is the outermost decorator. The annotations of a class go on to be read in the module where they are written.
+    Use it as the outermost decorator. Annotations of a class are still resolved in the module that defines the class.
     """
 
     def public(thing: _T) -> _T:
@@ -119,16 +119,16 @@ def set_module(name: str) -> Callable[[_T], _T]:
 
 
 def no_name(module: str, name: str, names: Iterable[str]) -> AttributeError:
-    """Return the error for a name that a module does not have, with what to write instead if that is known."""
+    """Return the error for a name that a module does not have, with a suggestion if there is one."""
     what = f"module {module!r} has no attribute {name!r}"
     call = None if name.startswith("_") else _NAMES.get(name) or nearest(name, names)
     return AttributeError(f"{what}: use {call}" if call else what, name=name)
 
 
 def explains_arguments(function: _T, of_each: Callable[[Any], Any] | None = None) -> _T:
-    """Decorate a public function: its `TypeError` for an unknown argument names the one to write.
+    """Decorate a public function: its `TypeError` for an unknown argument suggests the right one.
 
-    ``of_each``: makes what the function gets of each argument.
+    ``of_each`` converts each argument before the call.
     """
     if getattr(function, _EXPLAINS, False):  # a dataclass with slots makes its class a second time
         return function
@@ -161,7 +161,7 @@ def _no_argument(function: str, name: str, known: Sequence[str]) -> TypeError:
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """Return the name of ``names`` that somebody may have meant by ``name``; None if none is like it."""
+    """Return the name of ``names`` that is most similar to ``name``; None if none is similar."""
     from difflib import get_close_matches  # noqa: PLC0415  (only a mistake needs it)
 
     return next(iter(get_close_matches(name, list(names), n=1, cutoff=0.75)), None)
@@ -175,9 +175,9 @@ def _refusing(name: str, call: str) -> Callable[..., Any]:
 
 
 class NamesInstead:
-    """Answers a name that a class does not have, but that people look for, with the call to use; and an argument likewise.
+    """Suggests the right call for a name that a class does not have, and for an unknown argument.
 
-    A new name is one entry of ``_INSTEAD`` of the class: the name, and the call to write. ``__len__``, ``__iter__``, ``__getitem__`` and
+    To add a name, add an entry to ``_INSTEAD`` of the class: the name, and the call to suggest. ``__len__``, ``__iter__``, ``__getitem__`` and
     ``__contains__`` answer ``len(table)``, ``for row in table``, ``table[0]`` and ``1 in table``. Arguments are those of `explains_arguments`.
     """
 
@@ -207,7 +207,7 @@ class NamesInstead:
 
 
 class NotCalled:
-    """Answers a call of an object that is no function, such as ``table.compaction()``, with the methods to call."""
+    """Suggests the methods to call, if an object that is not a function is called, such as ``table.compaction()``."""
 
     __slots__ = ()
     _METHODS: ClassVar[str] = ".run(), or .plan() to see before what it does"

@@ -105,31 +105,32 @@ def create_table(
 ) -> HudiTable:
     """Create an empty table with its metadata table; with ``hoodie.metadata.enable=false`` without one.
 
-    Its commits keep it small: they clean (states older than those of the last ten commits go; ``hoodie.clean.automatic=false`` keeps them all), and
-    compact merge-on-read tables (not with ``hoodie.compact.inline=false``).
+    Commits keep the table small. They clean: they delete states older than the last ten commits, unless ``hoodie.clean.automatic=false``. They also
+    compact merge-on-read tables, unless ``hoodie.compact.inline=false``.
 
     Args:
         location: a folder (``/lake/orders``, a ``pathlib.Path``, ``s3://bucket/orders``, ``memory://name``); or a name in a catalog
             (``thrift://metastore:9083/sales/orders``, ``glue://sales/orders``): the folder is in the database's, and the catalog gets the table.
         schema: a pyarrow schema, or a Spark ``StructType``.
-        record_key: the column or columns that identify a row. Without them each inserted row gets a generated key, by which it is corrected.
+        record_key: the column or columns that identify a row. Without them each inserted row gets a generated key.
         partition_by: partition columns, outermost first.
         ordering: the column or columns that decide which version of a row is newer; without them, the last write wins.
         table_type: ``"copy_on_write"`` (the default) or ``"merge_on_read"`` (``"cow"``, ``"mor"``); or give the option ``hoodie.table.type``.
         name: the table's name; the default is the last part of the location.
-        options: Hudi's keys (``hoodie.*``) and this package's keys (``pyhudi.*``), see ``pyhudi help options``. They may also name the columns.
+        options: Hudi's options (``hoodie.*``) and this package's options (``pyhudi.*``), see ``pyhudi help options``. They may also name the columns
+            above.
         storage_options: options of the storage (region, endpoint, credentials).
         pre_commit: validators of every commit of this handle, table services included; the table does not store them.
-        exist_ok: open the table if it is there and fits: the same keys, partitions, ordering, type and rules, and all of the columns.
-        rules: what every write here keeps: checks, columns without nulls, defaults, generated columns, comments (`TableRules`).
+        exist_ok: open the table if it exists and fits: the same keys, partitions, ordering, type and rules, and all of the columns.
+        rules: the rules of every write: checks, columns without nulls, defaults, generated columns, comments (`TableRules`).
         version: of the table format: 8 (the default), which Hudi 1.0 and newer read, or 9, of Hudi 1.1 and newer; or give the option
             ``hoodie.write.table.version``.
 
     Raises:
-        TableExistsError: a table already exists; with ``exist_ok`` it does not fit, and the message says in what. Nothing was changed.
+        TableExistsError: a table already exists; with ``exist_ok`` it does not fit, and the message names the differences. Nothing was changed.
         TableError: the folder has data files of a table whose ``.hoodie`` is gone; nothing was changed.
         ConfigError, DataError: an argument is not valid; nothing was created.
-        LockError: the server of the lock does not answer, or another writer holds the lock all the time; nothing was created.
+        LockError: the lock server does not answer, or another writer holds the lock for too long; nothing was created.
     """
     if is_catalog_address(location):
         address = addresses.CatalogAddress.parse(str(location), storage_options, options, system_runtime())
@@ -161,9 +162,9 @@ def create_table(
 def table_exists(
     location: Place, storage_options: Mapping[str, str] | None = None, options: Mapping[str, object] | None = None
 ) -> bool:
-    """Say whether a table is at a location; ``options`` say how a catalog is asked.
+    """Say whether a table is at a location. ``options`` say how to reach a catalog.
 
-    Raises `ConfigError`, `StorageError` and `CatalogError` if the location cannot be looked at.
+    Raises `ConfigError`, `StorageError` and `CatalogError` if the location cannot be read.
     """
     if is_catalog_address(location):
         found = addresses.found(
@@ -188,12 +189,12 @@ def drop_table(
     missing_ok: bool = False,
     names_only: bool = False,
 ) -> DroppedTable:
-    """Delete a table for good, as `HudiTable.drop`. A table that an earlier drop has left half dropped is deleted, too.
+    """Delete a table, as `HudiTable.drop`, which cannot be undone. Also completes an interrupted drop.
 
-    ``names_only``: of a table of a catalog only the names go there; its files stay, if there are any.
+    ``names_only``: for a table in a catalog, delete only its names in the catalog, and no files.
 
-    Raises `TableNotFoundError` if there is no table, unless ``missing_ok``; and `DropRefusedError` while somebody uses the table, or if a catalog has
-    its name and the table is not found where the catalog says.
+    Raises `TableNotFoundError` if there is no table, unless ``missing_ok``; and `DropRefusedError` while the table is in use, or if the catalog's
+    location has no table.
     """
     if names_only and not is_catalog_address(location):
         raise InvalidOptionError(
@@ -213,7 +214,7 @@ def drop_table(
 def drop_of(
     location: Place, storage_options: Mapping[str, str] | None = None, options: Mapping[str, object] | None = None
 ) -> TableDrop | CatalogDrop:
-    """Return the drop of the table at a location, which may be half dropped. Raises `TableNotFoundError` if there is none."""
+    """Return the drop of the table at a location, whose drop may have begun. Raises `TableNotFoundError` if there is none."""
     if is_catalog_address(location):
         return _drop_at(location, storage_options, options)
     return _drop_of_files(OpenedTable(open_storage(location, storage_options or {}), system_runtime(), options or {}))
@@ -237,7 +238,7 @@ def _drop_of_files(opened: OpenedTable, *begun: Callable[[], object]) -> TableDr
 
 
 def _named(table: HudiTable, address: CatalogAddress | None) -> HudiTable:
-    """Return a table that was found by its name in a catalog, or is not from one: its drop takes its names out of the catalog, too."""
+    """Return a table that was opened by a name in a catalog, or by its location. Its drop deletes its names in the catalog, too."""
     if address is not None:
         table._opened.drop = partial(_drop_by_name, address)
     return table
@@ -253,7 +254,7 @@ def _is_table(storage: Storage) -> bool:
 
 
 def _opened_if_fit(opened: OpenedTable, *arguments: Any) -> HudiTable:
-    """Return the table that is there. Raises `TableExistsError` if it is not what the arguments of `create_at` describe."""
+    """Return the existing table. Raises `TableExistsError` if it does not fit the arguments of `create_at`."""
     table, wanted = HudiTable(opened), checked_config(opened, *arguments)
     config, columns = table.config, table.schema
     pairs = {
@@ -285,7 +286,7 @@ def _said(value: object) -> str:
 
 
 def create_whole(opened: OpenedTable, *arguments: Any) -> HudiTable:
-    """`create_at` with the metadata table that the options ask for, as `create_table`. ``arguments``: those of `create_at`."""
+    """Create a table as `create_table`: `create_at`, and the metadata table if the options enable it. ``arguments``: those of `create_at`."""
     context = _create(opened, *arguments)
     if context.options.metadata.of_new_tables:
         asked_metadata_table.make_first(context)
@@ -303,7 +304,7 @@ def create_at(
     properties: Mapping[str, str] | None = None,
     rules: TableRules = NO_RULES,
 ) -> HudiTable:
-    """`create_table` on an existing storage and runtime, for example those of the simulator, and without a metadata table.
+    """Create a table without a metadata table on an existing storage and runtime, such as those of the simulator.
 
     With ``hoodie.metadata.enable=true`` the first write makes it.
     """
@@ -312,7 +313,7 @@ def create_at(
 
 
 def _create(opened: OpenedTable, *arguments: Any) -> TableContext:
-    """Write the properties of a new table, and return it as it is then. ``arguments``: those of `create_at`."""
+    """Write the properties of a new table, and return the table. ``arguments``: those of `create_at`."""
     config = checked_config(opened, *arguments)
     storage = opened.storage
     all_of(
@@ -406,7 +407,10 @@ def _refuse_unfit_index(config: TableConfig, options: WriteOptions, location: st
 
 
 def _merge_mode(given: TableOptions) -> MergeMode | None:
-    """Return the mode that the options name, or that their payload class or strategy id means. Raises `InvalidOptionError` if these contradict it."""
+    """Return the merge mode that the options name, or that their payload class or strategy id means.
+
+    Raises `InvalidOptionError` for a contradiction.
+    """
     meant = {mode.payload_class: mode for mode in MergeMode} | {mode.strategy_id: mode for mode in MergeMode}
     by_class = meant.get(given.payload_class, MergeMode.CUSTOM) if given.payload_class else None
     by_id = meant.get(given.merge_strategy, MergeMode.CUSTOM) if given.merge_strategy else None
@@ -421,8 +425,9 @@ def _merge_mode(given: TableOptions) -> MergeMode | None:
 
 
 def _refuse_unfit_merger(config: TableConfig, schema: pa.Schema) -> None:
-    """Raise `UnsupportedTableError` for a new table whose merger is not known here, or that writes refuse, and `InvalidOptionError` for a merger
-    that cannot merge the columns.
+    """Raise `UnsupportedTableError` if the merger of a new table is unknown, or refused by writes.
+
+    Raises `InvalidOptionError` if the merger cannot merge the columns.
     """
     if config.merge_mode is MergeMode.CUSTOM and record_merger.find_merger(config) is None:
         raise record_merger.unknown_merger(config, new=True)
@@ -453,7 +458,7 @@ def open_table(
     """Open a table, by its folder or by its name in a catalog, as in `create_table`.
 
     ``pre_commit``: validators of every commit of this handle, table services included. ``allow_sources``: folders outside of the table's parent
-    folder where the rows of a bootstrapped table may be; as the storage option of this name.
+    folder that may contain the source files of a bootstrapped table, as the storage option of this name.
 
     Raises:
         TableNotFoundError: no table exists at the location.
@@ -480,7 +485,7 @@ def check_table(
     limits: Limits | None = None,
     progress: Progress | None = None,
 ) -> CheckReport:
-    """`HudiTable.check` for a table that may be too damaged to open. Works without ``hoodie.properties``.
+    """Examine a table as `HudiTable.check`, even one that is too damaged to open. Works without ``hoodie.properties``.
 
     Damage never raises. Raises `ConfigError` if the location or a storage option is not valid.
     """
@@ -490,7 +495,7 @@ def check_table(
 
 
 def record_incident(location: Place, storage_options: Mapping[str, str] | None = None) -> Incident:
-    """`HudiTable.record_incident` for a table that may be too damaged to open."""
+    """Record files as `HudiTable.record_incident`, even of a table that is too damaged to open."""
     location, *_ = _place_of(location, storage_options, {})
     return doctor.record(OpenedTable(open_storage(location, storage_options or {}), system_runtime(), {}))
 
@@ -498,7 +503,7 @@ def record_incident(location: Place, storage_options: Mapping[str, str] | None =
 def _place_of(
     location: Place, storage_options: Mapping[str, str] | None, options: Mapping[str, object] | None
 ) -> tuple[Place, Mapping[str, object] | None, CatalogAddress | None]:
-    """Return where a table is, and its options: what a catalog says of an address, and anything else as it is; and the address."""
+    """Return the place, the options and the catalog address of a location. A catalog says where an address leads; other locations are unchanged."""
     if not is_catalog_address(location):
         return location, options, None
     address = addresses.CatalogAddress.parse(str(location), storage_options, options, system_runtime())
@@ -554,7 +559,7 @@ def table_type_of(word: str) -> TableType:
 
 
 def _refuse_remains(storage: Storage, opened: OpenedTable) -> None:
-    """Raise `TableError` for data files of a table whose ``.hoodie`` is gone. A new table would not show them, and a sweep would delete them."""
+    """Raise `TableError` if the folder has data files but no ``.hoodie``. A new table would not show these files, and a sweep would delete them."""
     data = first_data_file(storage)
     if data is not None:
         _refuse_existing(storage, opened)  # another process may have made the table, and written to it, meanwhile

@@ -1,11 +1,10 @@
-"""Which transactions of a source a table holds: a watermark that is never ahead of what readers see.
+"""Record which transactions of a source a table contains. The watermark never names a transaction that readers do not see.
 
-Several writers that load the numbered transactions of one source finish in any order, so "the greatest number that was committed" may be
-ahead of a batch that is still being written. Here each commit says in its ``extra_metadata`` which numbers it holds together with all that
-were visible when it began, as a few intervals. Rows and intervals become visible in one step, and what was visible stays so; hence the union over
-the visible commits is exactly what can be read. A commit also says up to which completion time it repeats what older ones said, so of the archived
-commits only those are read that completed later; and, where commits without transactions have filled the active timeline, those back to the newest
-with some.
+Several writers that load the numbered transactions of one source finish in any order, so "the greatest number that was committed" may be ahead of a
+batch that is still being written. Here each commit stores a few intervals in its ``extra_metadata``: its own numbers, and all numbers that were
+visible when it began. Rows and intervals become visible in one step, and visible rows stay visible. So the union of the intervals of all visible
+commits is exactly what can be read. A commit also stores the completion time up to which it repeats the intervals of older commits. So only archived
+commits that completed later are read. If no commit of the active timeline has intervals, archived commits are read back to the newest one that has.
 
 Invariants: `transaction_watermark` never names a number whose transaction is not visible; for one table it never goes back
 (except by a restore).
@@ -27,13 +26,13 @@ from pyhudi_core.timeline.active import Timeline
 
 TRANSACTIONS_KEY = "pyhudi.transactions"
 SEEN_KEY = "pyhudi.transactions.seen"
-"""The completion time up to which a commit repeats what others said."""
+"""The completion time up to which a commit repeats the intervals of older commits."""
 
 Interval = tuple[int, int]
 
 
 class CommitLog(Protocol):
-    """What is asked of a table."""
+    """The methods of a table that this module uses."""
 
     @property
     def timeline(self) -> Timeline: ...
@@ -46,15 +45,15 @@ class CommitLog(Protocol):
 @set_module("pyhudi")
 @refuses_wrong_types
 def transactions(table: CommitLog, first: int, last: int) -> dict[str, str]:
-    """Return the ``extra_metadata`` of a commit that holds the transactions ``first`` to ``last``, both included.
+    """Return the ``extra_metadata`` for a commit with the transactions ``first`` to ``last``, both included.
 
-    Raises `InvalidOptionError` if the numbers are none.
+    Raises `InvalidOptionError` if the numbers are not valid.
     """
     if not 0 <= first <= last:
         raise InvalidOptionError(
             f"{first} to {last} are not transactions", hint="Give the first and the last number, from 0 upwards."
         )
-    # First, so that what completes meanwhile is said once more rather than never.
+    # First, so that a commit that completes meanwhile is repeated rather than missed.
     seen = table.timeline.newest_completion
     return {TRANSACTIONS_KEY: _text(_united([*held_transactions(table), (first, last)])), SEEN_KEY: seen}
 
@@ -74,7 +73,7 @@ def held_transactions(table: CommitLog) -> list[Interval]:
 
 
 def _saying(commits: Iterable[CommitMetadata]) -> Iterator[Mapping[str, str]]:
-    """Yield the extra metadata that says something of transactions: of commits, and of the batches that share one."""
+    """Yield the extra metadata with transactions: of commits, and of the batches that share a commit."""
     return (extra for commit in commits for extra in extras_of(commit) if TRANSACTIONS_KEY in extra)
 
 

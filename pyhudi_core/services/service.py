@@ -89,7 +89,8 @@ class Turn:
     Attributes:
         engine: the engine that wrote the commit; None chooses one.
         files: the files that the commit wrote.
-        busy: whether another service has worked after this commit. Then services that can wait do so, so that no commit pays for two services.
+        busy: whether another service has worked after this commit. If so, services that can wait do not run now, so that no commit pays for two
+            services.
     """
 
     engine: Engine | None = None

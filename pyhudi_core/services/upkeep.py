@@ -1,7 +1,7 @@
 """Decide which services of one table are due, by statistics of the table. Auto mode (``upkeep_run.py``) uses this.
 
-Every service of the registry takes part. A service without a rule here is due if it has a plan, and its own trigger, if any, is reached. There are
-rules where statistics are better than a trigger that counts commits:
+Every service of the registry takes part. A service without a rule here is due if it has a plan, and its own trigger, if any, is reached. These
+services have a rule, because statistics are better than a trigger that counts commits:
 
 - compaction: the trigger of the options, or the size of log files compared with that of their base files;
 - clustering: how many file groups a clustering would save;

@@ -20,7 +20,7 @@ def _nobody(_number: int) -> None:
 def delete_data_files(
     storage: Storage, paths: Iterable[str], *, contained: bool = True, gone: Callable[[int], object] = _nobody
 ) -> list[str]:
-    """Delete data files; paths are relative to the table. Returns the paths, in order. ``gone`` is called with numbers of deleted files.
+    """Delete data files; paths are relative to the table. Returns the paths, in order. Calls ``gone`` with the number of files after each deletion.
 
     Raises `UnsafePathError` before anything is deleted if a path leaves the table or does not name a data file, and `DeletesFailedError` if the
     storage could not delete some files.

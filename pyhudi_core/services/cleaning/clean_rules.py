@@ -6,9 +6,9 @@ some hours ago. The horizon is never later than a state that a pending write, a 
 
 Hudi's plans have only requested times, so the horizon becomes the **earliest** commit to retain. Its requested time is the smallest among the commits
 that completed after the horizon, and smaller than that of every pending instant. A slice is deleted if its requested time is smaller than that of the
-earliest commit, unless it is the newest of these slices, or the newest slice of the group. Why this keeps every state from the horizon on: assume
-that a state shows slice s, and that a later slice q of the group is also older than the earliest commit. Then the state does not contain q, so q
-completed after the horizon. So the earliest commit is not later than q, which contradicts the assumption.
+earliest commit, unless it is the newest such slice of its group, or the newest slice of the group. Why this keeps every state from the horizon on:
+assume that a state shows slice s, and that a later slice q of the group is also older than the earliest commit. Then the state does not contain q, so
+q completed after the horizon. So the earliest commit is not later than q, which contradicts the assumption.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def by_time(timeline: Timeline, since: str, readers: Readers) -> Retained:
 
 
 def by_versions(timeline: Timeline, readers: Readers) -> Retained:
-    """Retain only what is being read now. The number of slices decides how many others stay.
+    """Retain only the slices that somebody reads now. The number of slices decides how many others stay.
 
     A reader that began after the newest commit reads the newest state. Its slices always stay.
     """

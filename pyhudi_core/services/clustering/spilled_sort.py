@@ -21,7 +21,7 @@ _BATCHES, _LEAST_BATCH = 64, 64 << 10
 
 @dataclass(slots=True)
 class SpilledSort:
-    """One sort: `add` the rows, then read them by `rows`, once. `remove` ends it.
+    """One sort: `add` the rows, then read them by `rows`, once. `remove` deletes its files.
 
     Attributes:
         storage: has the scratch folder.

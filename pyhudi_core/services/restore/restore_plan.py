@@ -15,7 +15,7 @@ from pyhudi_core.services.service import Figures
 from pyhudi_core.timeline.restored import PLAN
 
 VERSION = 2
-"""The version of the record. Version 2 names the point, which is not undone itself."""
+"""The version of the record. Version 2 also names the restore point, and the restore keeps the point's commit."""
 
 
 @dataclass(frozen=True, slots=True)

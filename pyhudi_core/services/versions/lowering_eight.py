@@ -337,7 +337,7 @@ def _listed(storage: Storage) -> tuple[str, tuple[str, ...]]:
 
 
 def end(context: TableContext) -> int:
-    """Remove the old timeline of a table that now has version 6, by the list of the decision. Return the number of files. Can be repeated."""
+    """Remove the old timeline of a table that now has version 6, as the decision lists its files. Return the number of files. Can be repeated."""
     time, files = _listed(context.root)
     if (
         not time
