@@ -62,13 +62,13 @@ else:
 class HudiTable(TableServices):
     """A Hudi table, returned by `create_table` and `open_table`. Each call reads the latest state.
 
-    ``data`` is a PySpark DataFrame (the write runs on its session) or any object with ``__arrow_c_stream__`` (the write runs in this
-    process). Errors are `HudiError`; bad data raises `DataError` before anything is written.
+    ``data`` is a PySpark DataFrame, which is written on its session, or any object with ``__arrow_c_stream__``, which this process writes. Errors are
+    `HudiError`; bad data raises `DataError` before anything is written.
 
     If a write has nothing to change, it makes no commit and raises no error. Its result is then false (``changed`` is False), its
     counts are zero, and ``reason`` says why (`pyhudi_core.write.states`).
 
-    ``pre_commit`` are callables that can refuse a commit (`pyhudi_core.validators`): it raises `PreCommitError`, and nothing is published.
+    ``pre_commit``: callables that can refuse a commit (`pyhudi_core.validators`). A refused commit raises `PreCommitError`, and publishes nothing.
     """
 
     def __init__(self, opened: OpenedTable) -> None:
@@ -88,7 +88,7 @@ class HudiTable(TableServices):
 
     @property
     def name(self) -> str:
-        """``hoodie.table.name``."""
+        """The property ``hoodie.table.name``."""
         return self.config.name
 
     @property
@@ -114,12 +114,12 @@ class HudiTable(TableServices):
 
     @refuses_wrong_types
     def archived_commits(self, after: str = "") -> Iterator[CommitMetadata]:
-        """Iterate over archived commits that completed after ``after``, newest first; each is read when it is requested."""
+        """Iterate over archived commits that completed after ``after``, newest first. Reads each commit when it is requested."""
         return self._opened.context().folder.archived_commits(after)
 
     @refuses_wrong_types
     def commits_with(self, key: str, after: str = "") -> Iterator[tuple[Instant, CommitMetadata]]:
-        """Iterate over active and archived commits, newest first; each is read when it is requested.
+        """Iterate over active and archived commits, newest first. Reads each commit when it is requested.
 
         Returns the commits that completed after ``after`` and have an extra metadata key that begins with ``key`` (empty: every commit).
         """
@@ -146,11 +146,11 @@ class HudiTable(TableServices):
 
     @refuses_wrong_types
     def wait(self, after: TimePoint | None = None, timeout: float | None = None, every: float = 1.0) -> Instant | None:
-        """Wait until a commit has completed after a state: a token, a commit or a time; None: the newest commit now.
+        """Wait for a commit after a state. The state is a token, a commit or a time; None means the newest commit now.
 
         Args:
-            timeout: seconds to wait at most; None waits for ever.
-            every: seconds between two looks. A look at a table that has not changed costs one request.
+            timeout: maximum seconds to wait; None waits without a limit.
+            every: seconds between two looks. A look costs one request if the table has not changed.
 
         Returns the newest commit; None if no commit came in time. Raises `InvalidOptionError` if ``after`` is no state, or a time is negative.
         """
@@ -161,7 +161,7 @@ class HudiTable(TableServices):
     def size(self, as_of: TimePoint | None = None, known: TableSize | None = None) -> TableSize:
         """Count the rows, bytes and file groups of the table, now or as of a commit or time. Uses listings and commits; reads no rows.
 
-        If an earlier size of the table is given as ``known``, only the changes since then are added, so the cost does not grow with the table.
+        ``known`` is an earlier size of the table. With it, only later changes are read, so the cost does not grow with the table.
         """
         with self._opened.verb() as context:
             return sizes.table_size(context, as_of, known)
@@ -170,7 +170,7 @@ class HudiTable(TableServices):
     def partition_sizes(
         self, partitions: Sequence[Partition] | None = None, as_of: TimePoint | None = None
     ) -> dict[Partition, Size]:
-        """Count rows, bytes and file groups of each partition: of all partitions, or of those given by path or by values. Lists only these."""
+        """Count rows, bytes and file groups of each partition, or of the given partitions (paths or values). Lists only these partitions."""
         with self._opened.verb() as context:
             return sizes.partition_sizes(context, partitions, as_of)
 
@@ -190,12 +190,12 @@ class HudiTable(TableServices):
 
         If a key occurs twice in a batch, the highest ordering value wins, or the last row if the table has no ordering column.
 
-        With ``partial``, the rows may lack columns, which keep their values. All keys must be in the table: raises `SchemaMismatchError`
-        otherwise. The columns of key, partition and ordering are needed.
+        With ``partial``, the rows may lack columns; the stored values of these columns stay. The columns of key, partition and ordering are needed.
+        Raises `SchemaMismatchError` if a key is not in the table.
 
-        With ``batch``, small batches that several writers bring at the same time share one commit (`pyhudi_core.batches`). The result has the
-        counts, the token and the extra metadata of this batch. A large batch, one that deletes rows, and a call with ``spark``, ``pre_commit`` or
-        ``partial`` make a commit of their own. None: as the option ``pyhudi.commit.batch`` says.
+        With ``batch``, small batches of concurrent writers share one commit (`pyhudi_core.batches`). The result has the counts, the token and the
+        extra metadata of this batch. A large batch, one that deletes rows, and a call with ``spark``, ``pre_commit`` or ``partial`` make a separate
+        commit. None means the value of the option ``pyhudi.commit.batch``.
         """
         with self._writing(OperationType.UPSERT, extra_metadata, spark, pre_commit, partial=partial) as write:
             shares = write.context.options.shares_commits if batch is None else batch
@@ -215,7 +215,7 @@ class HudiTable(TableServices):
             return write.until_committed(given.UserRows(data))
 
     append = insert
-    """`insert`, as other libraries call it."""
+    """The same as `insert`; other libraries use this name."""
 
     def bulk_insert(
         self,
@@ -235,7 +235,7 @@ class HudiTable(TableServices):
         spark: Any = None,
         pre_commit: Sequence[Validator] = (),
     ) -> Commit:
-        """Replace all rows of every partition that the data has rows for."""
+        """Replace all rows of every partition that occurs in the data."""
         with self._writing(OperationType.INSERT_OVERWRITE, extra_metadata, spark, pre_commit) as write:
             return write.until_committed(given.UserRows(data))
 
@@ -369,7 +369,8 @@ class HudiTable(TableServices):
         partial: bool = False,
         pre_commit: Sequence[Validator] = (),
     ) -> Write:
-        """Begin a write in steps: ``write``, ``staged``, ``would_commit``, ``commit``. If the ``with`` block ends without a commit, it rolls back.
+        """Begin a write in steps: ``write``, ``staged``, ``would_commit``, ``commit``. If the ``with`` block ends without a commit, the write is
+        rolled back.
 
         ``requirements`` are checked at the moment of the commit; if one does not hold, `CommitRequirementError` is raised and nothing is
         published. With ``allow_empty``, a write without rows makes a commit that only stores ``extra_metadata``. With ``partial``, the rows of
@@ -382,7 +383,7 @@ class HudiTable(TableServices):
             return handle.Write(request, reads)
 
     def commit_status(self, token: str) -> status.CommitStatus:
-        """Return whether the write with this token was committed or not, or is undecided (only this answer can change later)."""
+        """Return whether the write with this token is committed, not committed, or undecided. Only the answer "undecided" can change later."""
         with self._opened.verb() as context:
             if isinstance(token, str) and token.startswith("batch-"):
                 return combined.status(self._upserting, context, token)
@@ -394,7 +395,8 @@ class HudiTable(TableServices):
     ) -> ConflictExplanation:
         """Explain why two writes can both commit, or why they conflict: the rule, what both changed, and what to do.
 
-        Each is a write in steps, a commit, an instant, its requested time or a commit token. The verdict is about the write that completed later.
+        Each argument is a write in steps, a commit, an instant, a requested time or a commit token. The verdict is for the write that completed
+        later.
         """
         with self._opened.verb() as context:
             return explain.explain(context, _side(mine), _side(theirs))
@@ -403,11 +405,11 @@ class HudiTable(TableServices):
     def check(
         self, keys: bool = True, limits: doctor.Limits | None = None, progress: doctor.Progress | None = None
     ) -> doctor.CheckReport:
-        """Examine the table and change nothing. Damage is reported as findings; ``keys=False`` does not read the rows."""
+        """Examine the table, and change nothing. Damage becomes findings. ``keys=False`` does not read the rows."""
         return doctor.check(self._opened, doctor.CheckOptions.of(keys, limits, progress))
 
     def record_incident(self) -> doctor.Incident:
-        """Record the files of the commit protocol for ``pyhudi.testing.replay_incident``: no rows; secrets are masked."""
+        """Record the files of the commit protocol for ``pyhudi.testing.replay_incident``. The record has no rows, and secrets are masked."""
         return doctor.record(self._opened)
 
     # --- reading
@@ -431,7 +433,7 @@ class HudiTable(TableServices):
         return self.scan(columns, where, as_of, meta=False).to_polars()
 
     def head(self, n: int = 5) -> pa.Table:
-        """Read the first ``n`` rows that are found, without the meta columns."""
+        """Read at most ``n`` rows, in no defined order, without the meta columns."""
         with at_table(self.location):
             return self.scan(meta=False).head(n)
 
@@ -449,12 +451,11 @@ class HudiTable(TableServices):
         refuse_pending_deletes: bool = False,
         meta: bool = True,
     ) -> Scan:
-        """Read the table's state: now, as of a time (all commits completed by then), as of an instant (up to and including it) or as of a token.
+        """Read the table's state: the newest one, or as of a time, an instant or a token. A state as of an instant includes its commit.
 
-        Without ``columns``, all columns are read, the meta columns first; ``meta=False`` leaves them out.
-        ``where`` is SQL text or a ``pyarrow.compute.Expression``.
-        ``semi_join=(keys, column)`` returns only rows whose value in the column is one of the keys, and skips files that cannot contain one.
-        ``mode="read_optimized"`` reads only base files; ``scan.staleness()`` counts what the log files contain in addition. With
+        Without ``columns``, all columns are read, the meta columns first; ``meta=False`` leaves them out. ``where`` is SQL text or a
+        ``pyarrow.compute.Expression``. ``semi_join=(keys, column)`` returns only rows whose value in the column is one of the keys, and skips files
+        without these keys. ``mode="read_optimized"`` reads only base files; ``scan.staleness()`` counts what the log files contain in addition. With
         ``refuse_pending_deletes``, it raises `PendingDeletesError` if the log files contain deletes.
         """
         optimized = mode == "read_optimized"
@@ -486,7 +487,7 @@ class HudiTable(TableServices):
         where: object = None,
         meta: bool = True,
     ) -> Scan:
-        """Read the rows that commits completed in (after, until] changed, each in its latest state."""
+        """Read the rows that were changed by commits completed in (after, until], each row in its latest state."""
         with self._opened.verb() as context:
             return reads.incremental(context, after, until, columns, where, meta=meta)
 
@@ -497,7 +498,7 @@ class HudiTable(TableServices):
         columns: Sequence[str] | None = None,
         where: object = None,
     ) -> ChangeFeed:
-        """Read every change of a row by commits completed in (after, until]: op (i, u, d), ts_ms (of the commit), before and after."""
+        """Read every change of a row by commits completed in (after, until]. Columns: op (i, u, d), ts_ms (of the commit), before and after."""
         with self._opened.verb() as context:
             return change_feed.changes(context, after, until, columns, where)
 
@@ -517,7 +518,7 @@ class HudiTable(TableServices):
         partial: bool = False,
         leaves: bool = False,
     ) -> Iterator[Write]:
-        """The handle of one write."""
+        """Open one write."""
         with at_table(self.location):
             context, seen = self._opened.context_and(states.look)
             request = self._request(context, operation, extra, spark, pre_commit)
@@ -525,7 +526,7 @@ class HudiTable(TableServices):
                 yield write
 
     def _upserting(self) -> AbstractContextManager[Write]:
-        """Return the handle of an upsert that commits for several writers."""
+        """Return the write of a shared commit."""
         return self._writing(OperationType.UPSERT, {}, None, ())
 
     def _request(
@@ -536,7 +537,7 @@ class HudiTable(TableServices):
         spark: Any,
         pre_commit: Sequence[Validator],
     ) -> states.WriteSpec:
-        """Return what a write is asked to do; the table services follow it."""
+        """Return the description of a write; the table services use it, too."""
         asked = validators.Validators.of(pre_commit) if pre_commit != () else None
         after = after_commit.following(context)
         return states.WriteSpec(context, operation, extra or {}, spark, pre_commit=asked, after=after)

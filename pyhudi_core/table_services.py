@@ -92,7 +92,9 @@ else:
 
 
 class TableServices(NamesInstead):
-    """What looks after a table: services with ``plan()``, ``schedule()``, ``execute()`` and ``run()``, and calls that make or remove something."""
+    """The attributes of a table for maintenance: services with ``plan()``, ``schedule()``, ``execute()`` and ``run()``, and calls that make or remove
+    something.
+    """
 
     _opened: OpenedTable
     _INSTEAD: ClassVar[Mapping[str, str]] = {
@@ -168,13 +170,13 @@ class TableServices(NamesInstead):
         """Change columns and rules in one commit; no file is rewritten. After a change of columns, Hudi reads the table with
         ``hoodie.schema.on.read.enable=true``.
 
-        ``drop``, ``rename`` and ``retype`` name columns as they are now, ``add`` and ``order`` as they are afterwards; columns that ``order``
-        does not name follow. Nested columns have dotted paths. The arguments of rules are those of `TableRules`: a default, generated column or
-        comment of None is dropped, and ``nullable`` takes NOT NULL back. ``comment`` is a text for the table, or texts for columns.
-        ``partitions_expire`` is a number of days; 0 takes it back.
+        ``drop``, ``rename`` and ``retype`` use the current column names; ``add`` and ``order`` use the new ones. Columns that ``order`` does not name
+        come last. Nested columns have dotted paths. The arguments of rules are those of `TableRules`. None drops a default, a generated column or a
+        comment; ``nullable`` drops NOT NULL. ``comment`` is a text for the table, or texts for columns. ``partitions_expire`` is a number of days; 0
+        turns expiry off.
 
         Raises `SchemaMismatchError` for columns of key, ordering and partition, for types that lose values, and for a rule that does not fit, and
-        `DataError` if a row of the table is against a new rule; then nothing was written.
+        `DataError` if a row of the table violates a new rule. After an error nothing was written.
         """
         with self._opened.verb() as context:
             rules = table_rules.RuleChanges.of(
@@ -191,40 +193,43 @@ class TableServices(NamesInstead):
 
     @property
     def rules(self) -> TableRules:
-        """The rules that the table keeps: checks, columns without nulls, defaults, generated columns, comments, expiry."""
+        """The rules of the table: checks, columns without nulls, defaults, generated columns, comments, expiry."""
         return self._opened.context().config.rules
 
     def disk_usage(self) -> DiskUsage:
-        """Count the files of the table and their bytes: newest state, old versions, metadata table, what nothing names. Lists every file."""
+        """Count the files of the table and their bytes: newest state, old versions, metadata table, and files that nothing refers to.
+
+        Lists every file.
+        """
         with self._opened.verb() as context:
             return usage.disk_usage(context)
 
     def key_history(self, key: object) -> KeyHistory:
-        """Return the commits that inserted, updated or deleted the row of a record key, newest first, as far as cleaning has left their files.
+        """Return the commits that inserted, updated or deleted the row of a record key, newest first. Commits whose files were cleaned are missing.
 
-        ``key``: the value of the key column or its text; of several key columns a mapping, or the record key as Hudi stores it.
+        ``key``: the value of the key column, or its text. For several key columns: a mapping, or the record key as Hudi stores it.
         """
         with self._opened.verb() as context:
             return keys.key_history(context, key)
 
     @property
     def inspect(self) -> Inspection:
-        """A look into the table, as Arrow: ``files()``, ``slices()``, ``partitions()``, ``commits()``, ``statistics()`` and others."""
+        """The table's files and metadata as Arrow tables: ``files()``, ``slices()``, ``partitions()``, ``commits()``, ``statistics()`` and others."""
         return Inspection(self._opened.context())
 
     @property
     def services(self) -> Mapping[str, TableService[Any]]:
-        """The table's services by name: each has ``plan``, ``schedule``, ``execute``, ``run`` and ``take_over``."""
+        """The table's services by name: each service has ``plan``, ``schedule``, ``execute``, ``run`` and ``take_over``."""
         return services_of(self._opened.context())
 
     @property
     def metadata_table(self) -> MetadataTableOf:
-        """The table's metadata table: ``plan()``, ``create()``, ``drop()`` and ``rebuild()``. Every commit keeps one that is listed."""
+        """The table's metadata table: ``plan()``, ``create()``, ``drop()`` and ``rebuild()``. Every commit updates a metadata table in use."""
         return MetadataTableOf(self._opened.context())
 
     @property
     def failed_writes(self) -> FailedWrites:
-        """The service that rolls back the instants of dead writers. Every write does this before it begins."""
+        """The service that rolls back the instants of dead writers. Every write does this first."""
         return FailedWrites(self._opened.context())
 
     @property
@@ -249,22 +254,22 @@ class TableServices(NamesInstead):
 
     @property
     def indexing(self) -> Indexing:
-        """The service that builds indexes beside writers: ``plan()``, ``schedule()``, ``execute()``, ``run()``, ``cancel()``."""
+        """The service that builds indexes while writers write: ``plan()``, ``schedule()``, ``execute()``, ``run()``, ``cancel()``."""
         return Indexing(self._opened.context())
 
     @property
     def indexes(self) -> Indexes:
-        """The indexes: iterate over them, ``create(name)``, ``drop(name)``; `Indexes.create` says which are built while writers write."""
+        """The indexes: iterate over them, ``create(name)``, ``drop(name)``; `Indexes.create` says which indexes can be built while writers write."""
         return Indexes(self._opened.context())
 
     def sql(self, statement: str, spark: Any = None) -> pa.Table | IndexingResult | Dropped:
-        """Carry out a statement of Hudi's SQL about indexes: ``CREATE INDEX``, ``DROP INDEX`` or ``SHOW INDEXES``; see `Indexes.sql`."""
+        """Run a statement of Hudi's SQL for indexes: ``CREATE INDEX``, ``DROP INDEX`` or ``SHOW INDEXES``; see `Indexes.sql`."""
         with self._opened.verb() as context:
             return Indexes(context).sql(statement, spark)
 
     @property
     def duplicates(self) -> Duplicates:
-        """Record keys that a partition has in several file groups: ``plan()`` finds them, ``run()`` leaves one row of each."""
+        """Record keys that are in several file groups of a partition: ``plan()`` finds them, ``run()`` leaves one row of each."""
         return Duplicates(self._opened.context())
 
     @property
@@ -294,35 +299,35 @@ class TableServices(NamesInstead):
 
     @property
     def erasure(self) -> Erasure:
-        """Erases rows and all that is left of their keys, with a proof: ``plan(keys)``, ``run(keys)`` and ``verify(keys)``."""
+        """Erases rows and all traces of their keys, with a proof: ``plan(keys)``, ``run(keys)`` and ``verify(keys)``."""
         return Erasure(self._opened.context())
 
     @property
     def drop(self) -> TableDrop | CatalogDrop:
-        """Delete the table for good: ``drop()``; ``drop.plan()`` shows before which files and bytes, and who uses the table.
+        """Delete the table: ``drop()``. This cannot be undone; ``drop.plan()`` first shows the files, the bytes, and the users of the table.
 
-        If it was opened by its name in a catalog, its names there go, too.
+        If the table was opened by a name in a catalog, its names there are deleted, too.
         """
         by_name = self._opened.drop
         return TableDrop(self._opened) if by_name is None else by_name(self._opened)
 
     @property
     def sweep(self) -> Sweep:
-        """The service that deletes files that belong to nobody, such as those of killed processes: ``plan()`` and ``run()``."""
+        """The service that deletes unused files, such as files of killed processes: ``plan()`` and ``run()``."""
         return Sweep(self._opened.context())
 
     @property
     def iceberg(self) -> IcebergSync:
-        """Iceberg metadata beside the table, for other engines: ``sync()`` makes it and follows each commit, ``plan()`` says what is missing."""
+        """Iceberg metadata of the table, for other engines: ``sync()`` writes it for all commits, and ``plan()`` says what is missing."""
         return IcebergSync(self._opened.context())
 
     @property
     def catalog(self) -> CatalogSync:
-        """The table in a Hive Metastore or in Glue: ``sync()`` creates it there and follows each commit, ``plan()`` says what is missing."""
+        """The table in a Hive Metastore or in Glue: ``sync()`` creates or updates it there, and ``plan()`` says what is missing."""
         return CatalogSync(self._opened.context())
 
     catalog_sync = catalog
-    """The same by the name of the service, which orchestrators use."""
+    """The same as ``catalog``, under the service's name, which orchestrators use."""
 
     @property
     def restore(self) -> Restores:
@@ -334,21 +339,22 @@ class TableServices(NamesInstead):
 
     @property
     def rollback(self) -> Rollbacks:
-        """Roll back one pending write, or undo the newest commit: ``rollback(instant)``; ``rollback.plan(instant)`` shows it before.
+        """Roll back one pending write, or undo the newest commit: ``rollback(instant)``; ``rollback.plan(instant)`` shows the effect first.
 
-        The instants of dead writers need none.
+        Instants of dead writers are rolled back without this call.
         """
         return Rollbacks(self._opened.context())
 
     @property
     def upgrade(self) -> Upgrades:
-        """Give the table a newer version: ``upgrade(to=8)``; ``upgrade.plan(to=8)`` shows before what that takes, and what it changes."""
+        """Raise the table to a newer version: ``upgrade(to=8)``. ``upgrade.plan(to=8)`` first shows the steps and the changes."""
         return Upgrades(self._opened.context())
 
     @property
     def downgrade(self) -> Downgrades:
-        """Give a table version 8, which Hudi 1.0 opens, or 6, which 0.15 opens: ``downgrade(to=8)``; ``downgrade.plan(to=8)`` shows before what
-        that takes.
+        """Lower the table to version 8, which Hudi 1.0 opens, or 6, which 0.15 opens: ``downgrade(to=8)``.
+
+        ``downgrade.plan(to=8)`` first shows the steps.
         """
         return Downgrades(self._opened.context())
 
@@ -359,10 +365,10 @@ class TableServices(NamesInstead):
 
     @property
     def tagging(self) -> ScheduledTags:
-        """The service that makes savepoints by a schedule (``pyhudi.tags.daily=30``), and deletes older ones: ``plan()`` and ``run()``."""
+        """The service that makes savepoints by a schedule (``pyhudi.tags.daily=30``), and deletes old ones: ``plan()`` and ``run()``."""
         return ScheduledTags(self._opened.context())
 
     @property
     def holds(self) -> Holds:
-        """Files that stay until a stated time, for long readers: iterate over them, ``create(token, seconds=3600)``, ``delete(hold)``."""
+        """Files that stay until a given time, for long readers: iterate over them, ``create(token, seconds=3600)``, ``delete(hold)``."""
         return Holds(self._opened.context())

@@ -1,8 +1,9 @@
-"""Several tables change in one step, or none of them: `transaction`, and `snapshot`, which reads several tables as of one time.
+"""Change several tables in one step (`transaction`), and read several tables as of one time (`snapshot`).
 
 Each write of a transaction is staged as every write is. Then the tables are prepared one inside the other: lock, checks, and the intent in the commit
-record. They come in the order of their locations, so that no two transactions wait for each other. When all are prepared, one object decides
-(``transaction/group.py``), and all publish. The completion time is the same in all tables, so the state as of it has the whole transaction.
+record. All transactions prepare tables in the order of their locations, so no two transactions wait for each other. When all tables are prepared, one
+object decides (``transaction/group.py``), and all tables publish. The completion time is the same in all tables, so the state as of it has the whole
+transaction.
 """
 
 from __future__ import annotations
@@ -57,15 +58,15 @@ _log = logging.getLogger(__name__)
 
 _MOST = 20
 _AHEAD_MS, _MOST_AHEAD_MS = 20, 10_000
-"""So much later than now the tables complete: the time has to be above every commit that comes until the last table is prepared."""
+"""How far in the future the completion time is. It must be above the time of every commit that comes before the last table is prepared."""
 _ROUNDS = 6
-"""About so many times a look at a timeline takes the preparation of a table."""
+"""The preparation of a table takes about as long as this many looks at its timeline."""
 
 
 @set_module("pyhudi")
 @printable
 class TableTransaction:
-    """Writes to several tables that become visible together, when the ``with`` block ends without an error. Made by `transaction`."""
+    """Writes to several tables, made by `transaction`. They become visible together when the ``with`` block ends without an error."""
 
     def __init__(self, tables: Sequence[HudiTable]) -> None:
         self._tables = {table.location: table for table in checked(tables, written=True)}
@@ -93,19 +94,19 @@ class TableTransaction:
         return f"TableTransaction of {len(self._tables)} tables, {len(self._writes)} written, {len(self.commits)} committed"
 
     def upsert(self, table: HudiTable, data: object, extra_metadata: Mapping[str, str] | None = None) -> None:
-        """As `HudiTable.upsert`; the rows become visible when the block ends."""
+        """Write as `HudiTable.upsert`; the rows become visible when the block ends."""
         self._write(table, "upsert", data, extra_metadata)
 
     def insert(self, table: HudiTable, data: object, extra_metadata: Mapping[str, str] | None = None) -> None:
-        """As `HudiTable.insert`."""
+        """Write as `HudiTable.insert`."""
         self._write(table, "insert", data, extra_metadata)
 
     def insert_overwrite(self, table: HudiTable, data: object, extra_metadata: Mapping[str, str] | None = None) -> None:
-        """As `HudiTable.insert_overwrite`."""
+        """Write as `HudiTable.insert_overwrite`."""
         self._write(table, "insert_overwrite", data, extra_metadata)
 
     def delete(self, table: HudiTable, keys: object, extra_metadata: Mapping[str, str] | None = None) -> None:
-        """As `HudiTable.delete` by keys."""
+        """Delete as `HudiTable.delete` by keys."""
         self._write(table, "delete", keys, extra_metadata)
 
     def _write(self, table: HudiTable, operation: str, data: object, extra: Mapping[str, str] | None) -> None:
@@ -134,9 +135,10 @@ class TableTransaction:
 
 
 class CommitTogether:
-    """Publishes what several writes have staged, in all tables or in none. Leave it after the writes: by its decision they are rolled back.
+    """Publishes the staged files of several writes, in all tables or in none. End its ``with`` block after those of the writes, because its decision
+    rolls them back.
 
-    ``commits`` are those by location, as soon as all are published.
+    ``commits`` has the commits by location, when all are published.
     """
 
     def __init__(self) -> None:
@@ -155,13 +157,13 @@ class CommitTogether:
     def commit(
         self, writes: Mapping[str, Write], gates: Mapping[str, Gate] = MappingProxyType({})
     ) -> dict[str, Commit]:
-        """Commit all. After a conflict in one table, all are written again from the newest states. Returns the commits by location.
+        """Commit all writes. After a conflict in one table, all are written again from the newest states. Returns the commits by location.
 
         Args:
-            writes: the writes by the locations of their tables; these must pass `checked`.
+            writes: the writes by location; their tables must pass `checked`.
             gates: as in `Write.commit`, by location.
 
-        Raises what one of the tables raises, and then nothing is published; and `TransactionTornError`.
+        Raises the error of a table, and then publishes nothing; or raises `TransactionTornError`.
         """
         # However the locations are written, all transactions come in one order: else two of them would wait for each other.
         writes = dict(sorted(writes.items(), key=lambda item: item[1].context.root.real_location))
@@ -202,7 +204,10 @@ class CommitTogether:
         self._forget()
 
     def _forget(self, *, aborted: bool = False) -> None:
-        """Remove the object that decided: every table has published its part, or has rolled it back. ``aborted``: only one that says abort."""
+        """Remove the deciding object, because every table has published its part, or rolled it back.
+
+        ``aborted``: only if the decision is to abort.
+        """
         group, self._group = self._group, None
         if group is not None:
             try:
@@ -213,11 +218,11 @@ class CommitTogether:
 
 
 def _warn_of_others(write: Write) -> None:
-    """Say what is not promised if another program writes to the table."""
+    """Warn that the guarantee does not hold if another program writes to the table."""
     pending, context = write.transaction, write.context
     if pending is None:
         return
-    # Of what is pending, a plan of ours has no heartbeat: only commits say who writes here.
+    # Plans of this package have no heartbeat, so among pending instants only commits show other writers.
     known = {instant.requested_time for instant in pending.start.pending.instants}
     if has_others(context, pending.start, known | {pending.requested_time}):
         _log.warning(
@@ -242,7 +247,7 @@ class _Coordinator:
         self.is_committed = False
 
     def run(self) -> None:
-        """Prepare, decide and publish. Raises what one of the tables raises, and then nothing of any table is published."""
+        """Prepare, decide and publish. Raises the error of a table, and then publishes nothing in any table."""
         try:
             self._from(0)
         except CommitStateUnknownError as error:
@@ -257,7 +262,7 @@ class _Coordinator:
             raise self._torn(self.late) or self.late
 
     def _torn(self, late: HudiError) -> TransactionTornError | None:
-        """Return the error if one table has its part, and another one has lost its own."""
+        """Return the error if one table has its part, and another table has lost its part."""
         context = self.writes[0].context
         fates = {part.location: fate_of(context, part) for part in self.group.parts}
         there = [location for location, fate in fates.items() if fate is PartFate.PUBLISHED]
@@ -284,7 +289,7 @@ class _Coordinator:
         self.writes[number].commit_in_group(member, self.gates[number])
 
     def _next(self, number: int) -> None:
-        """Called when a table is prepared: go on with the next one. Raises if the group is aborted."""
+        """Go on with the next table, after one is prepared. Raises if the group is aborted."""
         try:
             self._from(number)
         except HudiError as error:
@@ -297,7 +302,7 @@ class _Coordinator:
 
 
 def torn(there: str, gone: str) -> TransactionTornError:
-    """Return the error for a transaction that one table has, and another one has not."""
+    """Return the error for a transaction that one table shows, and another table does not."""
     return TransactionTornError(
         f"A transaction is in {there}, and not in {gone}: a program that does not know the commit record rolled it back there",
         table=gone,
@@ -307,10 +312,10 @@ def torn(there: str, gone: str) -> TransactionTornError:
 
 
 def refuse_torn(found: Mapping[str, Mapping[str, str] | None]) -> None:
-    """Raise `TransactionTornError` if a commit is part of a transaction, and another of these tables has no such commit.
+    """Raise `TransactionTornError` if a commit is part of a transaction, and another table of it lacks the commit.
 
     Args:
-        found: the extra metadata of the commit that was found in each table, by location; None where none was found.
+        found: the extra metadata of the commit in each table, by location; None if a table has no such commit.
     """
     for location, extra in found.items():
         for other in tables_of((extra or {}).get(TRANSACTION_KEY, "")):
@@ -325,7 +330,10 @@ def _aborted(error: HudiError) -> CommitAbortedError:
 
 
 def checked(tables: Sequence[HudiTable], *, written: bool = False) -> Sequence[HudiTable]:
-    """Return the tables, if one decision can be made about them. Raises `InvalidOptionError`, `TableVersionError` if one cannot be ``written``."""
+    """Return the tables, if one decision can change them all.
+
+    Raises `InvalidOptionError` if not, and `TableVersionError` if a table that is ``written`` cannot be written.
+    """
     if not isinstance(tables, Sequence) or not all(isinstance(table, HudiTable) for table in tables) or not tables:
         raise InvalidOptionError(
             "A transaction or snapshot takes a list of tables", hint="Write hudi.transaction([orders, lines])."
@@ -340,7 +348,7 @@ def checked(tables: Sequence[HudiTable], *, written: bool = False) -> Sequence[H
 
 
 def _one_of(tables: Iterable[HudiTable], table: object) -> HudiTable | None:
-    """Return the table that another handle is of, however its location is written; None if it is of none."""
+    """Return the table in the list with the same location as ``table``, in any spelling; None if there is none."""
     if not isinstance(table, HudiTable):
         return None
     storage = table._opened.storage
@@ -348,10 +356,10 @@ def _one_of(tables: Iterable[HudiTable], table: object) -> HudiTable | None:
 
 
 def _refuse_other_stores(storages: Sequence[Storage]) -> None:
-    """Raise `InvalidOptionError` if the account and the storage options of the first table lead to another store than those of another table.
+    """Raise `InvalidOptionError` if the accounts or the storage options of the tables lead to different stores.
 
-    Who finishes the transaction of a dead writer opens all of its tables with the options of the one that he writes. An endpoint may be written in
-    several ways, so a table in a store that has other options, or another account, is looked at with both.
+    A process that finishes the transaction of a dead writer opens all its tables with the options of one table. An endpoint has several spellings, so
+    a table whose options or account differ is opened with both.
     """
     network = [storage for storage in storages if storage.capabilities.parallel_calls > 1]
     for other in network[1:]:
@@ -379,7 +387,7 @@ def refuse_apart(locations: Sequence[str], zones: Iterable[str], real: Sequence[
     Args:
         locations: the locations of the tables.
         zones: the zones of their timelines, ``UTC`` or ``LOCAL``.
-        real: where the locations lead, if not to themselves.
+        real: the targets of locations that are links.
     """
     given = [parse_location(location) for location in locations]
     places = [location.canonical for location in given] if real is None else real
@@ -410,7 +418,7 @@ def _refuse_stores(stores: Iterable[str]) -> None:
 
 
 def why_not_together(tables: Sequence[HudiTable]) -> str:
-    """Say why these tables cannot be changed in one step; empty if they can be."""
+    """Return why these tables cannot be changed in one step; empty if they can be."""
     try:
         checked(tables, written=True)
     except HudiError as error:
@@ -419,16 +427,16 @@ def why_not_together(tables: Sequence[HudiTable]) -> str:
 
 
 def _store(location: str) -> str:
-    """Return what two locations share that are in one bucket, or on one disk."""
+    """Return a text that is equal for two locations in one bucket, or on one disk."""
     scheme, found, rest = location.partition("://")
     shared = {"memory": "memory", "file": "this disk"}.get(scheme, f"{scheme}://{rest.partition('/')[0]}")
     return shared if found else "this disk"
 
 
 def _time_for(contexts: Sequence[TableContext], late_ms: int) -> str:
-    """Return a completion time above all that is on the timelines, and later than now by about as long as it takes to prepare all tables.
+    """Return a completion time above every time on the timelines, and later than now by about the time that the preparation of all tables takes.
 
-    That is estimated from the looks at the timelines. ``late_ms``: how long an attempt took whose time had passed; the next one gets twice as long.
+    The looks at the timelines give the estimate. ``late_ms``: the duration of an attempt that was too late; the next attempt gets twice as long.
     """
     first = contexts[0]
     clock = first.runtime.clock
@@ -441,7 +449,7 @@ def _time_for(contexts: Sequence[TableContext], late_ms: int) -> str:
 
 
 def _wait_for(context: TableContext, time: str) -> None:
-    """Wait until a completion time has come, so that no commit is ahead of the clock: tables beside those of the transaction get earlier times."""
+    """Wait until a completion time has passed, so that no commit is ahead of the clock: other tables get earlier times."""
     ahead_ms = (epoch_ms(time, utc=context.utc) or 0) - context.runtime.instant_ms()
     if 0 < ahead_ms <= _MOST_AHEAD_MS:
         context.runtime.clock.sleep(ahead_ms / 1000)
@@ -449,9 +457,9 @@ def _wait_for(context: TableContext, time: str) -> None:
 
 @set_module("pyhudi")
 def transaction(tables: Sequence[HudiTable]) -> TableTransaction:
-    """Return a transaction over tables: what is written in its ``with`` block becomes visible in all of them together, or in none.
+    """Return a transaction over tables. The writes in its ``with`` block become visible in all tables together, or in none.
 
-    After a conflict in one table, all are written again from the newest states. ``commits`` then has the result for each location.
+    After a conflict in one table, all tables are written again from the newest states. ``commits`` then has the result for each location.
 
     Raises `InvalidOptionError` for tables without a common store, a table that is given twice, and more than 20 tables, and `TableVersionError` for a
     table that is only read.
@@ -462,7 +470,7 @@ def transaction(tables: Sequence[HudiTable]) -> TableTransaction:
 @set_module("pyhudi")
 @printable
 class TablesSnapshot:
-    """The state of several tables as of one completion time, ``time``; every transaction is in all of them or in none. Made by `snapshot`."""
+    """The state of several tables as of one completion time, ``time``; made by `snapshot`. Every transaction is in all tables or in none."""
 
     def __init__(self, time: str, tables: Sequence[HudiTable]) -> None:
         self.time = time
@@ -481,19 +489,19 @@ class TablesSnapshot:
 
 @set_module("pyhudi")
 def snapshot(tables: Sequence[HudiTable]) -> TablesSnapshot:
-    """Return the state of several tables as of one time, now. A transaction that is being published is published to its end before.
+    """Return the newest state of several tables as of one time. First completes transactions that are being published.
 
-    A transaction whose writer has decided nothing yet is waited for, at most as long as its heartbeat is young.
+    Waits for a transaction whose writer has not decided yet, while its heartbeat is young.
 
-    Raises as `transaction`, and `TransactionTornError` if a table has lost its part of a transaction that another one has.
+    Raises as `transaction`, and `TransactionTornError` if a table has lost its part of a transaction that another table shows.
     """
     contexts = [table._opened.context() for table in checked(tables)]
     before = [context.folder.load().newest_completion for context in contexts]
     time = max(before)
     seen: set[str] = set()
     while True:
-        # A transaction that one table shows is decided. So in the next round each of its tables shows it: by then the record of the table names the
-        # transaction, and is published here, or has moved on.
+        # A transaction that one table shows is decided. So in the next round each of its tables shows it. Either the record of the table names the
+        # transaction, and this process publishes it, or the record names a later commit.
         timelines = [_published(context) for context in contexts]
         time = time or max(timeline.newest_completion for timeline in timelines)
         each = zip(contexts, timelines, before, strict=True)
@@ -520,7 +528,7 @@ def _refuse_torn(contexts: Sequence[TableContext], timelines: Sequence[Timeline]
 
 
 def _published(context: TableContext) -> Timeline:
-    """Return the timeline, with what a transaction has decided."""
+    """Return the timeline, after the publication of decided transactions."""
     record = record_store(context.root).read()
     if record is not None and record.intent.group:
         finish_decided(context, record)

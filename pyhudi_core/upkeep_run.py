@@ -1,8 +1,8 @@
-"""Auto mode: one call decides for one table or for a lake of tables which services are due, says why, and runs them within limits.
+"""Auto mode: one call decides which services of one table or of a lake are due, gives the reasons, and runs the services within limits.
 
-`upkeep` looks at every service of every table (``services/upkeep.py``), and then runs what is due: the most urgent table first, the services of a
-table in the order of the registry. After a service that ran in a table, the next one is looked at again. A table that cannot be opened, or a
-service that fails, becomes a line of the report; the others go on.
+`upkeep` looks at every service of every table (``services/upkeep.py``), and then runs the due services: the most urgent table first, and within a
+table in the order of the registry. After a service ran, the need of the table's next service is computed again. A table that cannot be opened, or a
+service that fails, becomes a line of the report; the other tables and services go on.
 """
 
 from __future__ import annotations
@@ -33,13 +33,16 @@ from pyhudi_core.table import HudiTable
 from pyhudi_core.transaction.commit import Gate
 
 UpkeepProgress = Callable[[str, str, int, int], object]
-"""Called before each service: table, service (empty while tables are looked for), how many are done, how many there are."""
+"""Called before each service with the table, the service, the number of finished services, and the number of all services.
+
+The service is empty during the search for tables.
+"""
 
 
 _Place = tuple[str, Callable[[], HudiTable]]
-"""The location of a table, and what opens it."""
+"""The location of a table, and the function that opens the table."""
 _ROOM_FIRST = ("sweep", "failed_writes", "restore", "cleaning", "metadata_cleaning")
-"""What has its turn before all other services: a sweep writes nothing, and cleans make the room that others need. A clean waits for restores."""
+"""The services that run before all others: a sweep writes nothing, and cleans free space for the others. A clean waits for restores."""
 
 
 def _turn(service: str) -> int:
@@ -47,7 +50,7 @@ def _turn(service: str) -> int:
 
 
 class Outcome(StrEnum):
-    """What became of one service of one table."""
+    """The outcome of one service of one table."""
 
     NOT_DUE = "not due"
     DUE = "due"
@@ -63,13 +66,13 @@ class UpkeepLine:
     """One service of one table.
 
     Attributes:
-        service: its name; empty for a line about the table: it could not be opened, or it was skipped.
+        service: the name of the service; empty if the line is about the table, which could not be opened or was skipped.
         outcome: due (with ``plan=True``), ran, left for another run because of a limit, failed, or not due; skipped is a table that this
                 release only reads, and a service that this release does not have for such a table.
-        reason: why it is due or not, why it was left or skipped, or the error.
+        reason: why the service is due or not, why it was left or skipped, or the error.
         bytes, seconds: the estimate; ``freed``: the bytes that the service would delete.
-        took: seconds that it ran; None if it did not run.
-        result: what it did, as a sentence.
+        took: seconds of the run; None if the service did not run.
+        result: the result, as a sentence.
     """
 
     table: str
@@ -101,7 +104,7 @@ class UpkeepLine:
 @dataclass(frozen=True, slots=True)
 @printable
 class UpkeepReport:
-    """What was decided and done. False if something failed."""
+    """The decisions and results of one call. False as a condition if something failed."""
 
     lines: tuple[UpkeepLine, ...] = ()
 
@@ -143,15 +146,15 @@ def upkeep(
     gate: Gate | None = None,
     progress: UpkeepProgress | None = None,
 ) -> UpkeepReport:
-    """Run the table services that are due, of one table or of several; returns a line for each service of each table.
+    """Run the due table services of one or several tables. Returns a line for each service of each table.
 
     Args:
-        tables: tables, locations of tables, and folders with tables below them, as locations or as a `Lake`.
-        rules: which services, from when on they are due, and the limits of this run.
+        tables: tables, locations of tables, and folders that contain tables, as locations or as a `Lake`.
+        rules: the services to look at, when they are due, and the limits of this run.
         plan: only decide; nothing is changed.
         options, storage_options: options for tables given by location, as in `open_table`. A `Lake` has its own.
         spark: a session to run on.
-        gate: asked before each decision, as by `TableService.run`: Dagster's asks whether the run is still wanted.
+        gate: called before each decision, as in `TableService.run`. Dagster's gate asks whether the run is still wanted.
 
     An error of a table or a service is a line of the report. Raises `ConfigError` if an argument or a location is not valid.
     """
@@ -173,7 +176,7 @@ def upkeep(
 def _places(
     given: Place | Lake | HudiTable, storage_options: Mapping[str, str], options: Mapping[str, object]
 ) -> Iterator[_Place]:
-    """Find the tables that are meant. A location without a table is one, too: opening it says what is there."""
+    """Find the tables to look at. A location without a table is included, because opening it gives the error."""
     if isinstance(given, HudiTable):
         yield given.location, lambda: given
         return
@@ -185,7 +188,7 @@ def _places(
 
 @dataclass(slots=True)
 class _TableState:
-    """One table: what is needed, and the lines so far."""
+    """One table: the needs of its services, and its lines so far."""
 
     location: str
     table: HudiTable | None = None
@@ -201,7 +204,7 @@ class _TableState:
         self.lines.append(replace(line, **more))
 
     def refuse(self, need: Need, refused: Refused) -> None:
-        """A service that would be refused has failed if that can be mended, and is skipped if it does not know such tables."""
+        """Add a line for a service that would be refused: failed if the user can change that, skipped if the service does not support such tables."""
         if refused.mendable:
             self.fail(need.service, refused.error)
         else:
@@ -213,7 +216,7 @@ class _TableState:
 
 @dataclass(slots=True)
 class _Run:
-    """One call of `upkeep`: what was spent of the limits, and how long services took compared with their estimates."""
+    """One call of `upkeep`: the used part of the limits, and the durations of services compared with their estimates."""
 
     rules: UpkeepRules
     only_plan: bool
@@ -227,7 +230,7 @@ class _Run:
     _shown: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def look_at(self, location: str, opened: Callable[[], HudiTable]) -> _TableState:
-        """Return what each service of a table needs. A table that cannot be opened, and a service that cannot plan, is a line."""
+        """Return the needs of all services of a table. A table that cannot be opened, or a service that cannot plan, becomes a line."""
         self.progress(location, "", 0, 0)
         state = _TableState(location)
         try:
@@ -249,7 +252,7 @@ class _Run:
         return state
 
     def carry_out(self, state: _TableState) -> None:
-        """Run what is due in one table, within the limits."""
+        """Run the due services of one table, within the limits."""
         ran = False
         for number, known in enumerate(state.needs):
             self.progress(state.location, known.service, number, len(state.needs))
@@ -259,7 +262,7 @@ class _Run:
                 state.fail(known.service, error)
 
     def _one(self, state: _TableState, known: Need, *, look_again: bool) -> bool:
-        """Decide about one service, and run it; returns whether it ran."""
+        """Decide about one service, and run it. Returns whether it ran."""
         assert state.table is not None
         # The same values of the table serve all its services; a service that ran has changed what the next one finds.
         service = state.table.services[known.service]
@@ -292,8 +295,9 @@ class _Run:
         return True
 
     def _part(self, service: TableService[Any], need: Need) -> tuple[TableService[Any], Need] | None:
-        """Return a service that does as much of the work as the limits allow, and its need; None if no part fits, or a plan on the timeline comes
-        first.
+        """Return a service that does as much of the work as the limits allow, and its need.
+
+        Returns None if no part fits, or if a plan on the timeline comes first.
         """
         rules, slowness = self.rules, self._slowness(need.service)
         left = rules.seconds - self._spent if rules.seconds is not None else None
@@ -310,16 +314,16 @@ class _Run:
 
     @property
     def _spent(self) -> float:
-        """The seconds of the limit that are spent."""
+        """The used seconds of the time limit."""
         return self.planned_seconds if self.only_plan else self.clock.monotonic() - self.began
 
     def _slowness(self, service: str) -> float:
-        """Say how much longer than estimated this service took in this run so far."""
+        """Return the ratio of a service's real duration to its estimate in this run."""
         expected, real = self._shown.get(service, (0.0, 0.0))
         return real / expected if expected else 1.0
 
     def _limit_of(self, need: Need) -> str:
-        """Return the limit that a service would pass, as text; empty if none."""
+        """Return the limit that a service would exceed, as text; empty if there is none."""
         rules = self.rules
         if rules.bytes is not None and self.bytes + need.bytes > rules.bytes:
             return f"it would rewrite about {need.bytes:,} bytes, and {max(0, rules.bytes - self.bytes):,} are left of this run's limit"

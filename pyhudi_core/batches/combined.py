@@ -1,4 +1,4 @@
-"""Upserts of small batches: hand in, wait for the answer, and commit for all when nobody else does."""
+"""Upsert small batches: put them into files, wait for the answer, and commit for all writers if nobody else does."""
 
 from __future__ import annotations
 
@@ -55,30 +55,31 @@ _LEASE_S, _RENEW_S = 30, 3
 _ABANDONED_MINUTES = 0.25
 _WAIT_MS = (8, 300)
 _GROWTH = 1.25
-"""With 1.4 an answer is seen late by a fifth of the wait on average, with 1.25 by an eighth."""
+"""The factor between two waits. With 1.4, a writer sees its answer late by a fifth of the wait on average; with 1.25, by an eighth."""
 _ASKS = 8
-"""While somebody leads, one look in so many asks for the lead: the leader may have died."""
+"""While another writer leads, one of so many looks asks for the lead, because the leader may have died."""
 _GATHER, _MOST_GATHER_MS = 1 / 2, 300
-"""A leader waits for the writers that the last commit has answered, which hand in their next batches just now: at most so long, as a part of the time
-that the last commit took, and in milliseconds.
+"""A leader waits for the next batches of the writers that the last commit has answered.
+
+The maximum wait, as a part of the duration of the last commit, and in milliseconds.
 """
 _GATHER_LOOKS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class NotAnswered:
-    """A requirement: no commit that is there answers one of these batches."""
+    """A requirement: no existing commit answers one of these batches."""
 
     TYPE: ClassVar[str] = "batches-not-answered"
 
     tokens: tuple[str, ...]
 
     def describe(self) -> str:
-        """Return what it asks for."""
+        """Return the requirement as text."""
         return f"no commit answers one of {len(self.tokens)} batches"
 
     def failure(self, state: TableState) -> str | None:
-        """Say why it does not hold."""
+        """Return the reason why the requirement fails; None if it holds."""
         for instant, commit in state.commits_after(handed_in.completed_before(self.tokens), BATCHES_KEY):
             known = answers_in(commit).keys() & set(self.tokens)
             if known:
@@ -86,13 +87,13 @@ class NotAnswered:
         return None
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return the requirement as JSON values."""
         return {"type": self.TYPE, **asdict(self)}
 
 
 @dataclass(frozen=True, slots=True)
 class OfBatch:
-    """A requirement of one batch: if it does not hold, the batch is refused, and the others are committed."""
+    """A requirement of one batch: if it fails, this batch is refused, and the others are committed."""
 
     TYPE: ClassVar[str] = "of-batch"
 
@@ -100,29 +101,29 @@ class OfBatch:
     required: CommitRequirement
 
     def describe(self) -> str:
-        """Return what it asks for."""
+        """Return the requirement as text."""
         return self.required.describe()
 
     def failure(self, state: TableState) -> str | None:
-        """Say why it does not hold."""
+        """Return the reason why the requirement fails; None if it holds."""
         return self.required.failure(state)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return the requirement as JSON values."""
         return {"type": self.TYPE, "token": self.token, "required": self.required.to_dict()}
 
 
 def upsert(write: Write, open_write: OpenWrite, data: object, gate: Gate | None = None) -> Commit:
-    """Upsert rows, in one commit with the batches of other writers that wait at the same time. A batch of more than 4 MiB, with rows that
-    say that they are deleted, or with extra metadata or requirements that do not go with it (`handed_in.travels`) makes a commit alone.
+    """Upsert rows, in one commit with other waiting batches. A batch makes a commit alone if it has more than 4 MiB, or rows that are marked as
+    deleted, or extra metadata or requirements that a file cannot store (`handed_in.travels`).
 
     Args:
-        write: checks the rows, and commits those that go alone; its extra metadata and requirements go with the batch.
-        open_write: opens the writes that commit for all.
-        gate: asked before the rows are handed in, because the process that commits them may be another one.
+        write: checks the rows, and commits a batch that goes alone. Its extra metadata and requirements are stored with the batch.
+        open_write: opens a write that commits several batches.
+        gate: called before the rows are put into a file, because another process may commit them.
 
-    Raises as an upsert, for the rows of this batch alone, and `CommitStateUnknownError` with the token if no leader finishes within the wait for the
-    lock: the batch may be committed later.
+    Raises as an upsert of this batch. Raises `CommitStateUnknownError` with the token if no leader finishes within the wait for the lock; the batch
+    may be committed later.
     """
     shared = upsert_with_others(write, open_write, data, gate)
     return shared if shared is not None else write.until_committed(Nothing(), gate)
@@ -135,7 +136,7 @@ def upsert_with_others(
     gate: Gate | None = None,
     fits: Callable[[frozenset[str]], bool] = lambda _: True,
 ) -> Commit | None:
-    """As `upsert`, but None for rows that make a commit alone: the write has checked them, and `Write.until_committed` commits them.
+    """Upsert as `upsert`, but return None for rows that make a commit alone: the write has checked them, and `Write.until_committed` commits them.
 
     ``fits``: whether rows of these partitions (paths) may share a commit.
     """
@@ -159,22 +160,22 @@ def upsert_with_others(
         except HudiError as error:  # the file is not taken back: another writer may have read it already
             raise _unknown(context, batch, f"was handed in when this happened: {error.message}") from error
         except BaseException:
-            # After Ctrl-C in a notebook the process lives on, so nobody would see that the batch is outdated.
+            # After Ctrl-C in a notebook the process lives on, so other processes would not see that the batch is outdated.
             context.root.delete(batch.path)
             raise
         return _result(answer, batch)
 
 
 def status(open_write: OpenWrite, context: TableContext, token: str) -> CommitStatus:
-    """Say what became of a batch. It is undecided as long as its file waits. A batch for which nobody waits any more is dropped now.
+    """Return the status of a batch. It is undecided while its file waits. If its writer no longer waits, the batch is dropped now.
 
-    Raises `InvalidOptionError` for another text.
+    Raises `InvalidOptionError` if the text is not a token of a batch.
     """
     if not handed_in.is_token(token):
         hint = "Use commit.token."
         raise InvalidOptionError(f"{token[:80]!r} is not the token of a batch", table=context.table, hint=hint)
     names = [name for name in handed_in.waiting(context) if token in name]
-    # The file is looked for before the commit: it goes only after the commit is there.
+    # Look for the file before the commit, because the file is removed only after the commit exists.
     found = handed_in.answers(context, [token]).get(token)
     if found is None and names and not handed_in.read(context, names)[0]:  # nobody waits for it
         while names and _led(open_write, context, _lead_lock(context)) is not None:
@@ -186,7 +187,7 @@ def status(open_write: OpenWrite, context: TableContext, token: str) -> CommitSt
 
 
 def _small(context: TableContext, batch: object) -> pa.Table | None:
-    """Return the checked rows of a batch that can be handed in; None for one that goes alone, because it is large or deletes rows."""
+    """Return the checked rows of a batch that can share a commit; None if the batch goes alone, because it is large or deletes rows."""
     if not isinstance(batch, Rows) or not batch.engine.in_process or batch.prepared.source is not None:
         return None
     rows, merger = batch.prepared.rows.collect(), find_merger(context.config)
@@ -202,7 +203,7 @@ def _partitions_of(batch: object) -> frozenset[str]:
 
 
 def _answered(open_write: OpenWrite, context: TableContext, batch: HandedIn, lock: LockProvider) -> Answer:
-    """Wait until a batch has its answer; commit for all who wait when nobody else does."""
+    """Wait until a batch has its answer. Commit all waiting batches if nobody else does."""
     clock, bound_s = context.runtime.clock, context.options.lock.wait_ms / 1000
     patience, began, looks = Patience(clock, context.runtime.ids, *_WAIT_MS, _GROWTH), clock.monotonic(), 0
     while True:
@@ -227,15 +228,16 @@ def _answered(open_write: OpenWrite, context: TableContext, batch: HandedIn, loc
 
 
 def _led(open_write: OpenWrite, context: TableContext, lock: LockProvider) -> dict[str, Answer] | None:
-    """Answer all batches that wait, unless another writer does: then None. Returns the answers by token, as far as this process gave them. Table
-    services follow when the lead is given back.
+    """Answer all waiting batches, and return the answers of this process by token.
+
+    Returns None if another writer leads. Table services run after the release of the lead.
     """
     session, listed = _asked_for_lead(context, lock)
     if session is None:
         return None
     with ExitStack() as handles:
         try:
-            # A list that was made while the lead was taken counts if nobody has led since it was seen free.
+            # A list made during the request for the lead is valid if nobody has led since then.
             seen = listed.get() if listed is not None and taken_as_seen(session) else handed_in.waiting(context)
             lead = _Lead(context, open_write, handles, _gathered(context, seen))
             lead.commit_all()
@@ -247,7 +249,7 @@ def _led(open_write: OpenWrite, context: TableContext, lock: LockProvider) -> di
 
 
 def _asked_for_lead(context: TableContext, lock: LockProvider) -> tuple[LockSession | None, Ahead[list[str]] | None]:
-    """Return the lead, None if another writer has it; and the names of the batches that wait, if they were listed at the same time."""
+    """Return the lead, or None if another writer leads; and the names of the waiting batches, if they were listed at the same time."""
 
     def ask() -> LockSession | None:
         try:
@@ -261,8 +263,10 @@ def _asked_for_lead(context: TableContext, lock: LockProvider) -> tuple[LockSess
 
 
 def _gathered(context: TableContext, names: list[str]) -> list[str]:
-    """Wait until as many batches have come since the last commit as it answered: its writers are likely to go on, and a commit costs the same for
-    all. Without this the first of them would lead alone, while the others wait for the next commit.
+    """Wait until as many batches have come as the last commit answered.
+
+    Its writers probably continue, and one commit for all costs the same as for one. Without this wait the first writer would lead alone, and the
+    others would wait for the next commit.
     """
     last = Ahead.of(lambda: handed_in.last_shared(context)).value
     if last is None:
@@ -286,7 +290,7 @@ def _unknown(context: TableContext, batch: HandedIn, what: str) -> CommitStateUn
 
 
 def _result(found: Answer, batch: HandedIn) -> Commit:
-    """Return what the writer of a batch gets: the commit, with the counts of the batch. Raises the error of a batch that was refused."""
+    """Return the commit with the counts of the batch. Raises the error of a refused batch."""
     if isinstance(found.outcome, HudiError):
         raise found.outcome
     operation, completed = found.commit.operation or str(OperationType.UPSERT), found.instant.completion_time or ""
@@ -308,8 +312,9 @@ def _result(found: Answer, batch: HandedIn) -> Commit:
 
 @dataclass(slots=True)
 class _Lead:
-    """The work of a leader: ``names`` are the files of the batches that wait, ``committed`` the writes that services have to follow, ``answered``
-    what its commits say.
+    """The work of a leader. ``names`` are the files of the waiting batches, ``answered`` the answers of its commits.
+
+    ``committed`` are the writes after which services run.
     """
 
     context: TableContext
@@ -320,7 +325,7 @@ class _Lead:
     answered: dict[str, Answer] = field(default_factory=dict)
 
     def commit_all(self) -> None:
-        """Answer all batches: one commit for those whose rows have the same columns, as far as they follow each other."""
+        """Answer all batches. Consecutive batches whose rows have the same columns share a commit."""
         left, refused = handed_in.read(self.context, self.names)
         while left or refused:
             group = _group(left)
@@ -337,7 +342,7 @@ class _Lead:
                 refused = refused | self._one_by_one(group, error)
 
     def _one_by_one(self, group: Sequence[HandedIn], error: HudiError) -> dict[str, HudiError]:
-        """After an error of a commit of all, commit each batch alone; returns the errors of those that are refused."""
+        """Commit each batch alone, after an error of the common commit. Return the errors of the refused batches."""
         if len(group) == 1:
             return {group[0].token: error}
         refused: dict[str, HudiError] = {}
@@ -349,7 +354,7 @@ class _Lead:
         return refused
 
     def _commit(self, group: Sequence[HandedIn], refused: Mapping[str, HudiError]) -> None:
-        """Make one commit that answers batches: with the rows of a group, and with the errors of others. Remove their files.
+        """Make one commit with the rows of a group and the errors of refused batches. Remove their files.
 
         Raises as an upsert of these rows; `CommitRequirementError` if a requirement of a batch does not hold.
         """
@@ -367,8 +372,8 @@ class _Lead:
             except CommitRequirementError as error:
                 if _unmet(error):
                     raise
-                # A leader was faster, or has died before it removed the files. That is rare, so it is not asked before each commit.
-                # The next look takes the others.
+                # Another leader was faster, or has died before it removed the files. This is rare, so it is not checked before each commit.¬The next
+                # look takes the other batches.
                 handed_in.remove(self.context, handed_in.answers(self.context, tokens).keys(), self.names)
                 return
             pending = write.transaction
@@ -381,7 +386,7 @@ class _Lead:
 
 
 def _group(left: Sequence[HandedIn]) -> list[HandedIn]:
-    """Return the batches that the next commit takes: with the same columns, and none that requires that another one of them is not there."""
+    """Return the batches for the next commit: with the same columns, and none that requires that another of them is absent."""
     found: list[HandedIn] = []
     brought: set[str] = set()
     for batch in left:
@@ -394,7 +399,7 @@ def _group(left: Sequence[HandedIn]) -> list[HandedIn]:
 
 
 def _unmet(error: CommitRequirementError) -> dict[str, HudiError]:
-    """Return the error by the token of the batch whose requirement failed; empty if it was that of the commit."""
+    """Return the error by the token of the batch whose requirement failed; empty if the commit's own requirement failed."""
     return {error.requirement.token: error} if isinstance(error.requirement, OfBatch) else {}
 
 
@@ -406,7 +411,7 @@ def _write_group(write: Write, group: Sequence[HandedIn], refused: Mapping[str, 
         return handed_in.encoded(_counts(group, is_new, write), refused, group)
 
     if config.table_type is TableType.COPY_ON_WRITE and not config.generates_keys and not config.may_prefix_keys:
-        # What merges the rows with the stored ones knows which keys are new.
+        # The merge of the rows with stored rows knows which keys are new.
         write.note(extra_of_keys=lambda changes: said(partial(pc.is_in, value_set=_came(changes, write))))
         return write.until_committed(UserRows(rows))
 
@@ -419,7 +424,7 @@ def _write_group(write: Write, group: Sequence[HandedIn], refused: Mapping[str, 
 
 
 def _came(changes: pa.Table, write: Write) -> pa.ChunkedArray:
-    """Return what names the keys that came into the table. Those that only went to another partition are not among them."""
+    """Return the keys that are new in the table. Keys that only changed their partition are not included."""
     keys, has_left = changes["key"], changes["deleted"]
     names = keys if is_global(write) else pc.binary_join_element_wise(changes["partition"], keys, "\x00")
     came = names.filter(pc.invert(has_left))
@@ -438,7 +443,7 @@ def _condition(rows: pa.Table, fields: Sequence[str], write: Write) -> pc.Expres
 
 
 def _counts(group: Sequence[HandedIn], is_new: Callable[[pa.Array], pa.Array], write: Write) -> dict[str, Counts]:
-    """Return for each token how many rows came, and how many keys of them are inserted and updated, as if one batch came after the other."""
+    """Return for each token the numbers of rows, inserted keys and updated keys, as if the batches were committed one after the other."""
     names = [naming(write)(batch.rows) for batch in group]
     numbers = pa.concat_arrays([pa.repeat(pa.scalar(at, pa.int32()), len(own)) for at, own in enumerate(names)])
     pairs = pa.table({"name": pa.concat_arrays(names), "at": numbers}).group_by(["name", "at"]).aggregate([])
@@ -457,13 +462,13 @@ def _by_number(numbers: pa.ChunkedArray) -> dict[int, int]:
 
 
 def _is_led(context: TableContext) -> bool:
-    """Say whether somebody seems to lead, as far as that costs little."""
+    """Return whether another writer seems to lead, if this is cheap to find out."""
     can = context.root.capabilities
     return not can.put_if_match and not can.one_process and context.root.head(f"{BATCHES}/{_LEAD}") is not None
 
 
 def _lead_lock(context: TableContext) -> LockProvider:
-    """Return the lock of the lead. It only avoids double work, so it may be taken from a leader that sleeps."""
+    """Return the lock of the lead. It only avoids double work, so another writer may take it from a leader that sleeps."""
     can, runtime = context.root.capabilities, context.runtime
     if can.one_process or not can.put_if_absent:
         return InProcessLockProvider(f"{context.table}/{BATCHES}", runtime.ids, runtime.process.identity())

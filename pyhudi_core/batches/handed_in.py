@@ -1,4 +1,4 @@
-"""The files of batches that wait for a commit, and what commits say of batches (``model/shared_commits.py``)."""
+"""Files of batches that wait for a commit, and the answers in commits (``model/shared_commits.py``)."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ _UNTIL, _PROCESS, _EXTRA, _REQUIRES = b"pyhudi.until_ms", b"pyhudi.process", b"p
 
 @dataclass(frozen=True, slots=True)
 class HandedIn:
-    """A batch that waits.
+    """A waiting batch.
 
     Attributes:
-        token: names it; ``batch-<completion time>-<nonce>``. No commit up to that time holds the batch.
-        name: its file; the names sort by the time at which the batches came.
-        rows: the table's columns, in the table's types.
-        until_ms: from this time on (epoch milliseconds) nobody begins to commit it: its writer has given up.
-        process: who wrote it, from `Process.identity`.
-        extra: its own extra metadata, which the commit keeps beside its token.
-        requirements: what its writer wants to hold when it is committed; else it alone is refused.
+        token: the name of the batch, ``batch-<completion time>-<nonce>``. No commit up to that time contains the batch.
+        name: the name of its file; the names sort by arrival.
+        rows: the rows, with the table's columns and types.
+        until_ms: the time (epoch milliseconds) at which its writer gives up. Afterwards no leader begins to commit the batch.
+        process: the writer, from `Process.identity`.
+        extra: the extra metadata of the batch, which the commit stores with its token.
+        requirements: the writer's requirements for the commit. If one fails, only this batch is refused.
     """
 
     token: str
@@ -79,7 +79,10 @@ def completed_before(tokens: Iterable[str]) -> str:
 
 
 def travels(extra: Mapping[str, str], requirements: Sequence[CommitRequirement]) -> bool:
-    """Say whether extra metadata and requirements can go with a batch. The bytes of a key have to be found in a commit, so JSON may not change it."""
+    """Return whether extra metadata and requirements can be stored with a batch.
+
+    JSON must not change the bytes of a key, because a commit is searched for them.
+    """
     plain = all(json.dumps(key, ensure_ascii=False) == f'"{key}"' for key in extra)
     return plain and _length(extra) <= LARGEST_EXTRA and all(isinstance(one, EntryIsOurs) for one in requirements)
 
@@ -96,7 +99,7 @@ def batch_of(
     extra: Mapping[str, str] = MappingProxyType({}),
     requirements: Sequence[CommitRequirement] = (),
 ) -> HandedIn:
-    """Return rows with their token. ``seen``: the timeline, read before. ``lasts_ms``: how long the writer will wait."""
+    """Return a batch of rows with a new token. ``seen``: the timeline, read before. ``lasts_ms``: how long the writer will wait."""
     newest = seen.newest_completion or BEFORE_ALL
     token = f"batch-{newest}-{context.runtime.ids.uuid().replace('-', '')}"
     name = f"{context.now()}_{token}{_ROWS}"
@@ -106,7 +109,7 @@ def batch_of(
 
 
 def hand_in(context: TableContext, batch: HandedIn) -> None:
-    """Put a batch beside the table. It need not outlive a power failure, after which nobody waits for it."""
+    """Write the file of a batch. It need not survive a power failure, because nobody waits for the batch afterwards."""
     notes: dict[bytes | str, bytes | str] = {
         _UNTIL: str(batch.until_ms),
         _PROCESS: batch.process,
@@ -121,31 +124,31 @@ def hand_in(context: TableContext, batch: HandedIn) -> None:
 
 
 def waits(context: TableContext, batch: HandedIn) -> bool:
-    """Say whether a batch has no answer yet. One request for one name, because each writer asks often."""
+    """Return whether a batch has no answer yet. Sends one request for one name, because each writer asks often."""
     return context.root.head(batch.path) is not None
 
 
 def waiting(context: TableContext) -> list[str]:
-    """Return the names of the files of batches, in the order in which the batches came."""
+    """Return the file names of waiting batches, in the order of arrival."""
     names, _ = context.root.list_names(BATCHES)
     return sorted(name for name in names if _NAME.fullmatch(name))
 
 
 @dataclass(frozen=True, slots=True)
 class LastShared:
-    """The newest commit, if it has answered more than one batch: how many, when, and how long it took."""
+    """The newest commit, if it has answered more than one batch: the number of batches, the time, and the duration."""
 
     completed: str
     batches: int
     took_ms: int
 
     def came(self, names: Iterable[str]) -> int:
-        """Return how many of these files have come since, by the clocks of their writers."""
+        """Return how many of these files have arrived since then, by the clocks of their writers."""
         return sum(name > self.completed for name in names)
 
 
 def last_shared(context: TableContext) -> LastShared | None:
-    """Return what the newest commit says, None if it has not answered more than one batch."""
+    """Return the newest commit as a shared commit; None if it has not answered more than one batch."""
     newest = max(context.folder.load().commits, key=lambda instant: instant.completion_time or "", default=None)
     if newest is None or newest.completion_time is None:
         return None
@@ -155,10 +158,10 @@ def last_shared(context: TableContext) -> LastShared | None:
 
 
 def read(context: TableContext, names: Sequence[str]) -> tuple[list[HandedIn], dict[str, HudiError]]:
-    """Read batches, as many as one commit takes. Returns those to commit, and the errors of the others by their tokens.
+    """Read as many batches as one commit takes. Returns the batches to commit, and the errors of the others by token.
 
-    A batch that has gone is left out. A batch is not committed if its writer has ended or given up: its rows would come into the table after
-    those of later writes.
+    Leaves out a batch whose file is gone. A batch is not committed if its writer has ended or given up, because its rows would come into the table
+    after those of later writes.
     """
     found = each(context.root, context.runtime.executor, partial(_read, context), names[:_TAKEN])
     taken: list[HandedIn] = []
@@ -206,13 +209,13 @@ def _notes(said: Mapping[bytes, bytes]) -> dict[str, Any]:
 
 
 def is_outdated(context: TableContext, batch: HandedIn) -> bool:
-    """Say whether nobody waits for a batch any more."""
+    """Return whether the writer of a batch no longer waits."""
     ended = bool(batch.process) and context.runtime.process.is_gone(batch.process)
     return ended or context.runtime.clock.now_ms() >= batch.until_ms
 
 
 def remove(context: TableContext, tokens: Collection[str], names: Iterable[str]) -> None:
-    """Remove the files of batches that have their answer. ``names``: of the files that wait."""
+    """Remove the files of answered batches. ``names``: the names of all waiting files."""
     known = set(tokens)
     context.root.delete_many([f"{BATCHES}/{name}" for name in names if _token_in(name) in known])
 
@@ -224,11 +227,11 @@ def _token_in(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a commit says of a batch.
+    """The answer of a commit to a batch.
 
     Attributes:
         instant, commit: the commit.
-        outcome: how many rows came, how many keys were inserted, and how many updated; or the error of a batch that was refused.
+        outcome: the numbers of rows, inserted keys and updated keys; or the error of a refused batch.
     """
 
     instant: Instant
@@ -237,7 +240,7 @@ class Answer:
 
 
 def answers(context: TableContext, tokens: Collection[str]) -> dict[str, Answer]:
-    """Return what commits say of batches, by token; a batch without an answer is left out. The timeline is listed once."""
+    """Return the answers of commits by token. Leaves out batches without an answer. Lists the timeline once."""
     found: dict[str, Answer] = {}
     wanted = set(tokens)
     for instant, commit in commits_holding(context.folder, BATCHES_KEY, completed_before(tokens)) if wanted else ():
@@ -248,7 +251,7 @@ def answers(context: TableContext, tokens: Collection[str]) -> dict[str, Answer]
 
 
 def said(context: TableContext, instant: Instant, commit: CommitMetadata) -> dict[str, Answer]:
-    """Return what a commit says of its batches, by token."""
+    """Return the answers of one commit by token."""
     return {
         token: Answer(instant, commit, one if isinstance(one, tuple) else _error(context, one))
         for token, one in answers_in(commit).items()
@@ -258,7 +261,7 @@ def said(context: TableContext, instant: Instant, commit: CommitMetadata) -> dic
 def encoded(
     counts: Mapping[str, Counts], refused: Mapping[str, HudiError], group: Sequence[HandedIn] = ()
 ) -> dict[str, str]:
-    """Return the entry of the extra metadata with which a commit answers batches."""
+    """Return the extra metadata entry with which a commit answers batches."""
     brought = {batch.token: [batch.extra] for batch in group if batch.extra}
     errors_said = {token: _said(error) for token, error in refused.items()}
     found = {**{token: [*one, *brought.get(token, [])] for token, one in counts.items()}, **errors_said}

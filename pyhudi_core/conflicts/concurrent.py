@@ -1,4 +1,7 @@
-"""Find what ran concurrently with a write. The commit reads the timeline under the lock and compares it with the timeline at the write's start."""
+"""Find the operations that ran concurrently with a write.
+
+The commit reads the timeline under the lock and compares it with the timeline at the write's start.
+"""
 
 from __future__ import annotations
 
@@ -48,14 +51,14 @@ _CREATE = "CREATE"
 
 
 def running_writers(context: TableContext, found: Timeline, own: str) -> tuple[tuple[Instant, Touched], ...]:
-    """Return the pending writes of the timeline that are not known to be dead, and what they have announced."""
+    """Return the pending writes of the timeline, except of dead writers, with what they have announced."""
     pending = (i for i in found.pending if i.action in DATA_ACTIONS and i.requested_time != own)
     living = (i for i in pending if not heartbeat.is_dead(context, i))
     return tuple((instant, announced_by(context, instant)) for instant in living)
 
 
 def announced_by(context: TableContext, instant: Instant) -> Touched:
-    """Return what a pending instant has announced so far; new file groups count as inserted into."""
+    """Return the announced changes of a pending instant. New file groups count as insertions."""
     groups: set[tuple[str, str]] = set()
     appended: set[tuple[str, str]] = set()
     inserted: set[str] = set()
@@ -74,7 +77,7 @@ def announced_by(context: TableContext, instant: Instant) -> Touched:
 
 
 def pending_operation(context: TableContext, instant: Instant) -> OperationType:
-    """Return what a pending instant is doing: its action, or for a write what its inflight file says."""
+    """Return the operation of a pending instant: its action, or for a write the operation in its inflight file."""
     if instant.action not in DATA_ACTIONS:
         return OperationType.of(instant.action)
     path = context.folder.file(Instant(instant.requested_time, instant.action, State.INFLIGHT))
@@ -91,18 +94,18 @@ _PLANNED = {
     Action.COMPACTION: "HoodieCompactionPlan",
     Action.LOGCOMPACTION: "HoodieCompactionPlan",
 }
-"""Pending plans that name file groups, and the record that a plan is."""
+"""Actions whose pending plans name file groups, and the record type of each plan."""
 
 
 def since(
     context: TableContext, start: Timeline, found: Timeline, own: str, looked: Timeline | None = None
 ) -> Concurrent:
-    """Return what completed after ``start`` was read, and the pending plans of clusterings and compactions.
+    """Return the instants that completed after ``start`` was read, and the pending plans of clusterings and compactions.
 
-    A commit with a later requested time than ours always counts, because readers take its files for newer than ours. A pending restore always counts,
-    too, because it deletes what this write has read.
+    A commit with a later requested time than this write always counts, because readers consider its files as newer. A pending restore always counts,
+    too, because it deletes files that this write has read.
 
-    ``looked`` is a later timeline than ``start`` that was compared before: if no write has ended since, the history is not read again.
+    ``looked`` is a later timeline than ``start`` that was compared before. If no write has ended since then, the history is not read again.
     """
     seen = {instant.group for instant in start.commits}
     archived = [] if looked and nothing_ended(looked, found) else _archived_since(context, start, found, own)
@@ -119,19 +122,19 @@ def since(
 def pending_plans(
     context: TableContext, found: Timeline, own: str = ""
 ) -> tuple[tuple[Instant, frozenset[tuple[str, str]]], ...]:
-    """Return the pending plans of clusterings and compactions but one's own, and the file groups that each names."""
+    """Return the pending plans of clusterings and compactions, except of the instant ``own``, with the file groups of each plan."""
     planned = _PLANNED if context.config.table_type is TableType.MERGE_ON_READ else {Action.CLUSTERING}
     plans = (i for i in found.pending if i.action in planned and i.requested_time != own)
     return tuple((plan, _planned_groups(context, plan)) for plan in plans)
 
 
 def pending_restores(timeline: Timeline) -> tuple[Instant, ...]:
-    """Restores that are planned, or have begun and not ended. Until they end, the content of the table is not known."""
+    """Return the restores that are planned or running. Until they end, the content of the table is not known."""
     return tuple(instant for instant in timeline.pending if instant.action is Action.RESTORE)
 
 
 def restore_error(context: TableContext, found: Timeline) -> CommitConflictError | None:
-    """Return the error for all that may not run beside a pending restore; None if there is none."""
+    """Return the error for operations that must not run during a pending restore; None if there is none."""
     restore = next(iter(pending_restores(found)), None)
     if restore is None:
         return None
@@ -140,14 +143,14 @@ def restore_error(context: TableContext, found: Timeline) -> CommitConflictError
 
 
 def refuse_pending_restore(context: TableContext, found: Timeline) -> None:
-    """Raise `CommitConflictError` if a restore is pending; asked before anything is written."""
+    """Raise `CommitConflictError` if a restore is pending, before anything is written."""
     if error := restore_error(context, found):
         raise error
 
 
 @contextmanager
 def restores_as_conflicts(context: TableContext, start: Timeline, own: str) -> Iterator[None]:
-    """Raise `CommitConflictError` instead of the error of a missing file, if a restore deleted the file while a write reads the state of ``start``.
+    """Raise `CommitConflictError` instead of a missing-file error, if a restore deleted the file while a write read the state of ``start``.
 
     The timeline is read again only after such an error. ``own``: the requested time of the write.
     """
@@ -167,8 +170,8 @@ def _archived_since(context: TableContext, start: Timeline, found: Timeline, own
     """Return the archived commits that may still have been on the active timeline when ``start`` was read.
 
     A commit that was archived earlier began before the first write of ``start``. A removed savepoint leaves an exception: such a commit completed
-    before the newest commit of ``start``. Raises `CommitAbortedError` if the archived timeline ends after our own requested time: readers take
-    every file from before that end for committed, and ours is one of them.
+    before the newest commit of ``start``. Raises `CommitAbortedError` if the archived timeline ends after the requested time ``own``: readers
+    consider every file from before that end as committed, and the files of ``own`` are among them.
     """
     if not found.has_history:
         return []
@@ -187,10 +190,11 @@ def _archived_since(context: TableContext, start: Timeline, found: Timeline, own
 
 
 def nothing_ended(looked: Timeline, found: Timeline) -> bool:
-    """Say whether no write ended between the two timelines. If so, no commit of this time was archived, and the archived timeline need not be read.
+    """Return whether no write ended between the two timelines. If so, no commit of this time was archived, and the archived timeline need not be
+    read.
 
-    Archival keeps the newest commits. So if it had taken a commit of this time, ``found`` would show a newer one, or would lack a pending instant of
-    ``looked``.
+    Archival does not move the newest commits. So if it had moved a commit of this time, ``found`` would show a newer commit, or would lack a pending
+    instant of ``looked``.
     """
     before, now = {i.group: i.is_completed for i in looked}, {i.group: i.is_completed for i in found}
     writes = (i for i in found if i.is_completed and i.action in WRITE_ACTIONS)
@@ -213,7 +217,7 @@ def refuse_conflicts(
         start: the timeline that the write was planned from.
         schema: the schema of the table after this write; None for an action that stores no schema.
         same_keys: compares the keys that two writes inserted into one partition; without it, two inserts into one partition always conflict.
-        looked: a timeline that was compared before, see `since`.
+        looked: an earlier compared timeline, see `since`.
     """
     if not context.protections.conflict_check:
         mine = replace(mine, file_groups=frozenset(), replaced=frozenset())
@@ -234,7 +238,7 @@ def refuse_conflicts(
 
 
 def planned_first(context: TableContext, found: Timeline, own: str, mine: Touched) -> CommitConflictError | None:
-    """Return the error that `refuse_conflicts` would raise later, because a write changes file groups of a pending plan; None if there is none."""
+    """Return the error that `refuse_conflicts` would raise later for a write that changes file groups of a pending plan; None if there is none."""
     if not context.protections.conflict_check:
         return None
     plans = Concurrent(plans=pending_plans(context, found, own))
@@ -243,7 +247,7 @@ def planned_first(context: TableContext, found: Timeline, own: str, mine: Touche
 
 
 def keeps_its_groups(context: TableContext, action: Action, mine: Touched) -> bool:
-    """Say whether writers must wait for this commit, because the plan reserves its file groups.
+    """Return whether writers must wait for this commit, because its plan reserves file groups.
 
     Such a commit does not yield to claims of writers: the writer would wait for the plan, and the plan for the writer.
     """
@@ -271,7 +275,7 @@ def _other_schema(concurrent: Concurrent, schema: pa.Schema) -> Conflict | None:
 def conflict_error(
     context: TableContext, conflict: Conflict, own: str | None, mine: Touched | None = None
 ) -> CommitConflictError:
-    """Return the error that names the conflict, and explains it if it is known what the write touched."""
+    """Return the error for a conflict, with an explanation if the changes of the write are known."""
     again = conflict.verdict is not Verdict.ABORT
     do = (
         "write again, from the state after the other commit"
@@ -331,14 +335,14 @@ class Read(Protocol):
     """One read of a table."""
 
     def may_read(self, partition: str) -> bool:
-        """Say whether rows of the partition could be part of the result, as far as the read's condition says."""
+        """Return whether the partition may contain rows of the result, by the condition of the read."""
         ...
 
 
 def refuse_changed_reads(
     context: TableContext, start: Timeline, found: Timeline, own: str, reads: Sequence[Read]
 ) -> None:
-    """Raise `CommitConflictError` if a commit that completed after ``start`` was read has changed what the reads saw."""
+    """Raise `CommitConflictError` if a commit that completed after ``start`` was read has changed the rows that were read."""
     conflict = changed_read(reads, since(context, start, found, own))
     if conflict is not None:
         raise conflict_error(context, conflict, own)
@@ -347,14 +351,14 @@ def refuse_changed_reads(
 def refuse_lost_rows(
     context: TableContext, read: Timeline, begun: Timeline, own: str, inserted: frozenset[str]
 ) -> None:
-    """Raise `CommitConflictError` if a row may have been deleted after it was read and before the write began: written now, it would come back.
+    """Raise `CommitConflictError` if a row may have been deleted after it was read and before the write began. The write would bring the row back.
 
-    Such a row is a new one for the write, so only partitions that new rows come into count. What is deleted later is seen by its file group.
+    The write inserts such a row as new, so only partitions with inserted rows count. A later delete is a conflict of file groups.
 
     Args:
         read: the timeline at which rows were read.
         begun: the timeline from which the write was planned.
-        inserted: the partitions that the write brings new rows into.
+        inserted: the partitions with inserted rows.
     """
     same = {i.group for i in read.commits} == {i.group for i in begun.commits}
     if same or not inserted or not context.protections.conflict_check:
@@ -366,7 +370,7 @@ def refuse_lost_rows(
 
 
 def _lost(commit: CommitMetadata) -> set[str]:
-    """Return the partitions in which a commit may have deleted rows. Logs do not always say it."""
+    """Return the partitions in which a commit may have deleted rows. Commits with logs do not always record deletes."""
     found = {stat.partition for stat in commit.stats if stat.deletes or is_log(stat.path)}
     return found | {partition for partition, ids in commit.replaced.items() if ids}
 

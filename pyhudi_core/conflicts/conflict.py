@@ -1,8 +1,8 @@
 """Decide whether two concurrent commits can both be kept. Pure, except for the comparison of keys, which the caller passes in.
 
-Specification, "Writer Expectations" 3: a write is compared with everything that completed after its start. The table in ``matrix`` says what each
-pair of operations must not have in common; this module tests these conditions. A strategy changes a few lines of the table. It is chosen by
-``hoodie.write.lock.conflict.resolution.strategy``, and the names are those of Hudi's classes.
+Specification, "Writer Expectations" 3: a write is compared with every instant that completed after its start. The table in ``matrix`` has the
+conflict conditions of each pair of operations; this module tests these conditions. A strategy changes a few lines of the table. The option
+``hoodie.write.lock.conflict.resolution.strategy`` chooses it by the name of Hudi's class.
 
 Invariant: a condition that cannot be judged (keys that cannot be read, operations that are not known) counts as met.
 """
@@ -28,7 +28,7 @@ Group = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """How the table in ``matrix`` is applied.
+    """The way in which the table in ``matrix`` is applied.
 
     Attributes:
         name: the option's word.
@@ -43,7 +43,7 @@ class Strategy:
     services_yield_to_writers: bool = False
 
     def key(self, group: Group) -> Group:
-        """Return the key by which file groups are compared: equal for all file ids of one bucket, if ``by_bucket`` is set."""
+        """Return the key for comparing file groups. It is equal for all file ids of one bucket, if ``by_bucket`` is set."""
         partition, file_id = group
         bucket = file_id[:_BUCKET_DIGITS]
         if self.by_bucket and len(bucket) == _BUCKET_DIGITS and bucket.isascii() and bucket.isdigit():
@@ -67,8 +67,10 @@ STRATEGIES = {strategy.name: strategy for strategy in (SIMPLE, PREFER_WRITER, BU
 
 _SHOWN = 3
 _COMPACTIONS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION})
-"""A base file that a write makes during a planned compaction of its file group would be older than the compaction's base file, which lacks its
-rows."""
+"""Actions whose pending plans conflict with a write that makes base files in the same file group.
+
+The write's base file would be older than the compaction's base file, which does not have the write's rows.
+"""
 
 
 class ConflictKind(StrEnum):
@@ -110,19 +112,19 @@ _TEXT = {
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """What a write changed.
+    """The changes of a write.
 
     Attributes:
-        file_groups: written or replaced.
-        inserted: partitions that new keys came into.
-        replaced: partitions that it replaced completely; None: all partitions.
-        operation: what it was.
-        appended: those of the groups that only got log files.
+        file_groups: the written or replaced file groups.
+        inserted: partitions with inserted keys.
+        replaced: completely replaced partitions; None: all partitions.
+        operation: the operation of the write.
+        appended: those of the file groups that only got log files.
         keys_of_table: record keys are unique in the table, not in each partition: the table has a record index, or the write's index is global.
-        hashed: its file groups are those of buckets. Another writer may have given another file id to the same bucket.
+        hashed: whether its file groups are buckets. Another writer may have given another file id to the same bucket.
         leaves_to_merge: a file group to which both have only appended logs is no conflict, because readers merge the rows by event time
             (``write/non_blocking.py``).
-        buckets: how keys come to its buckets, as its commit says (``4:id``); empty if it does not.
+        buckets: the assignment of keys to buckets, as the commit records it (``4:id``); empty if the commit has no record.
     """
 
     file_groups: frozenset[Group]
@@ -137,7 +139,7 @@ class Touched:
 
     @classmethod
     def by(cls, commit: CommitMetadata) -> Touched:
-        """Return what a commit says it changed."""
+        """Return the changes that a commit records."""
         service = commit.operation in SERVICE_OPERATIONS
         inserted = frozenset() if service else frozenset(stat.partition for stat in commit.stats if stat.inserts)
         groups = frozenset(commit.file_groups())
@@ -158,27 +160,27 @@ class Touched:
 
     @property
     def partitions(self) -> frozenset[str]:
-        """Every partition that was written to, or had groups taken away."""
+        """Partitions in which the write wrote or replaced file groups."""
         return self.inserted | {partition for partition, _ in self.file_groups} | (self.replaced or frozenset())
 
     @property
     def is_consistent(self) -> bool:
-        """Whether its buckets are ranges of hashes."""
+        """Whether the buckets are ranges of hashes."""
         return self.buckets.startswith(CONSISTENT)
 
     @property
     def brought(self) -> frozenset[str]:
-        """Partitions that new keys came into, or may have: a row in a log can be the first of its key in a bucket, or bring a deleted key back."""
+        """Partitions that may have got new keys. A row in a log can be the first of its key in a bucket, or bring a deleted key back."""
         return self.inserted | {partition for partition, _ in self.appended}
 
 
 def strategy_of(name: str, mine: Touched) -> Strategy:
-    """Return the strategy of this name for a write: where file groups are buckets, one with the same number is the same."""
+    """Return the strategy of this name for a write. If file groups are buckets, two groups with one bucket number are the same."""
     return replace(STRATEGIES[name], by_bucket=True) if mine.hashed else STRATEGIES[name]
 
 
 def is_log(path: str) -> bool:
-    """Say whether a data file is a log file."""
+    """Return whether a data file is a log file."""
     name = parse_data_file(split(path)[1])
     return name is not None and not isinstance(name, BaseFileName)
 
@@ -188,9 +190,9 @@ class Conflict:
     """The reason why a commit conflicts with an earlier one.
 
     Attributes:
-        operation: what the other one was.
-        line: the line of the table; None for what is not in it, such as a change of columns.
-        keys: record keys that both inserted, as (partition, key); a few of them.
+        operation: the operation of the earlier commit.
+        line: the line of the table; None for a conflict without a line, such as a change of columns.
+        keys: some record keys that both inserted, as (partition, key).
     """
 
     kind: ConflictKind
@@ -203,7 +205,7 @@ class Conflict:
     keys: tuple[tuple[str, str], ...] = ()
 
     def describe(self) -> str:
-        """Return what the other one did, as a part of a sentence."""
+        """Return the earlier commit's action as a part of a sentence."""
         what = _TEXT[self.kind]
         if self.keys:
             what = f"inserted the same record keys, {_listed(key for _, key in self.keys)},"
@@ -212,7 +214,7 @@ class Conflict:
 
 
 def is_final(error: CommitConflictError) -> bool:
-    """Say whether the table's verdict is abort, so that planning again does not help."""
+    """Return whether the table's verdict is abort, so that planning again does not help."""
     return isinstance(error.conflict, Conflict) and error.conflict.verdict is Verdict.ABORT
 
 
@@ -224,13 +226,13 @@ def _listed(names: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Concurrent:
-    """What ran at the same time as a write.
+    """The operations that ran at the same time as a write.
 
     Attributes:
         completed: commits that completed since its start.
         plans: pending plans of clusterings and compactions, and the file groups that they will rewrite.
-        others: what else completed since its start and has no commit: clean, restore and the like.
-        writers: writes that are still running, and what they have announced so far.
+        others: instants without commit metadata that completed since its start: cleans, restores and others.
+        writers: running writes, and the changes that they have announced.
     """
 
     completed: tuple[tuple[Instant, CommitMetadata], ...] = ()
@@ -241,7 +243,7 @@ class Concurrent:
 
 @dataclass(frozen=True, slots=True)
 class KeyFinding:
-    """What a comparison of record keys found: shared ones as (partition, key), or why they could not be compared."""
+    """The result of a comparison of record keys: shared keys as (partition, key), or the reason why they could not be compared."""
 
     keys: tuple[tuple[str, str], ...] = ()
     unread: str | None = None
@@ -251,11 +253,11 @@ class KeyFinding:
 
 
 SameKeys = Callable[[Instant, CommitMetadata, frozenset[str]], KeyFinding]
-"""Compares the keys that a commit inserted into some partitions with one's own."""
+"""Compares the keys that a commit inserted into some partitions with the keys of this write."""
 
 
 def not_compared(instant: Instant, commit: CommitMetadata, partitions: frozenset[str]) -> KeyFinding:
-    """For callers that have no keys: two inserts into one partition may hold one key."""
+    """Return that keys were not compared, for callers without keys: two inserts into one partition may insert the same key."""
     return KeyFinding(unread="the keys were not compared")
 
 
@@ -267,7 +269,10 @@ def find_conflict(
     strategy: Strategy = SIMPLE,
     same_keys: SameKeys = not_compared,
 ) -> Conflict | None:
-    """Return the first conflict, in the order of completion, or None if all commute. Keys are compared last, when nothing else is in the way."""
+    """Return the first conflict, in the order of completion, or None if all operations commute.
+
+    Keys are compared last, if there is no other conflict.
+    """
     found = next(_apart_from_keys(mine, concurrent, strategy), None)
     if found is not None or not key_check:
         return found
@@ -279,9 +284,10 @@ def find_conflict(
 
 
 def mixed_indexes(mine: Touched, concurrent: Concurrent) -> Conflict | None:
-    """Return the first commit that made file groups of another kind than this write: one of the two by the bucket index, or both by other buckets.
+    """Return the first commit whose file groups are of another kind than those of this write: only one of the two uses the bucket index, or their
+    buckets differ.
 
-    Only writers that begin while the table has no file group can do so; later the table shows what it has.
+    This can only happen between writers that begin while the table has no file group; later writers see the kind.
     """
     for instant, commit in concurrent.completed:
         theirs = Touched.by(commit)
@@ -296,7 +302,10 @@ def mixed_indexes(mine: Touched, concurrent: Concurrent) -> Conflict | None:
 
 
 def _has_other_buckets(mine: Touched, theirs: Touched) -> bool:
-    """Say whether the same key may have another bucket there. Hudi's commits do not say how many they have, so only too large a number shows it."""
+    """Return whether the same key may be in another bucket there.
+
+    Hudi's commits do not record the number of buckets, so only a too large bucket number shows a difference.
+    """
     if not mine.buckets or theirs.buckets:
         return bool(mine.buckets) and mine.buckets != theirs.buckets
     count = int(mine.buckets.partition(":")[0])
@@ -307,7 +316,7 @@ def _has_other_buckets(mine: Touched, theirs: Touched) -> bool:
 def older_than_log_compaction(mine: Touched, concurrent: Concurrent, own: str) -> Conflict | None:
     """Return the first log compaction with a later requested time than this write (``own``), of a file group that the write appended a log to.
 
-    Readers would take the write's log for older than the log of the log compaction, which does not have its rows.
+    Readers would consider the write's log as older than the compacted log, which does not contain its rows.
     """
     for instant, commit in concurrent.completed:
         theirs = Touched.by(commit)
@@ -332,7 +341,7 @@ def _apart_from_keys(mine: Touched, concurrent: Concurrent, strategy: Strategy) 
 
 
 def against(mine: Touched, instant: Instant, theirs: Touched, strategy: Strategy = SIMPLE) -> Iterator[Conflict]:
-    """Yield every condition of the pair's line that holds, but for keys and plans."""
+    """Yield every condition of the pair's line that holds, except those on keys and plans."""
     line = line_of(mine.operation, theirs.operation)
     verdict = line.of(mine.operation)
     if verdict is Verdict.COMMUTES:
@@ -364,7 +373,7 @@ def against(mine: Touched, instant: Instant, theirs: Touched, strategy: Strategy
 
 
 def _rewritten(mine: Touched, theirs: Touched, strategy: Strategy) -> frozenset[Group]:
-    """Return the shared groups for which the one of the two that is a write made more than log files."""
+    """Return the shared groups in which the write (of the two operations) wrote more than log files."""
     write, other = (mine, theirs) if mine.operation.is_writer else (theirs, mine)
     return strategy.shared(write.file_groups - write.appended, other.file_groups)
 

@@ -1,10 +1,10 @@
-"""Early conflict detection: a write that is going to lose sees it by the markers of another, before it has written all its files.
+"""Early conflict detection: a write that is going to lose stops because of another write's markers, before it has written all its files.
 
 Hudi's ``hoodie.write.concurrency.early.conflict.detection.enable`` with direct markers. Of two living writes that rewrite one file group, the one
-with the greater requested time stops when it makes the marker of that group. It first puts its own marker, and then looks for the other's, so two
-writes that arrive at the same time see each other. A write that has ended, or whose heartbeat has expired, stops no other.
+with the greater requested time stops when it makes the marker of that group. It first makes its own marker, and then looks for the other marker, so
+two writes that arrive at the same time see each other. A write that has ended, or whose heartbeat has expired, stops no other.
 
-This saves work; it does not keep the table safe. A conflict that is missed here is found at the commit.
+Early detection saves work. Safety comes from the commit, which finds every conflict that is missed here.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from pyhudi_core.transaction import heartbeat, layout, markers
 
 @dataclass(frozen=True, slots=True)
 class EarlyCheck:
-    """What a task needs to know; it travels to Spark's workers.
+    """The input of the check in a task; it is sent to Spark's workers.
 
     Attributes:
-        rivals: requested times of the older writes that lived when this one was planned.
+        rivals: requested times of older writes that were running when this write was planned.
         limit_ms: age at which a heartbeat has expired.
     """
 
@@ -37,7 +37,7 @@ class EarlyCheck:
     limit_ms: int
 
     def refuse(self, storage: Storage, clock: Clock, partition: str, file_id: str) -> None:
-        """Raise `EarlyConflictError` if a rival has announced the file group. Called when our own marker is there."""
+        """Raise `EarlyConflictError` if a rival has announced the file group. Call it after the write's own marker exists."""
         group = join(partition, file_id)
         names = (group, join(partition, f".{file_id}"))  # those of log files begin with a dot
         for rival in self.rivals:
@@ -51,13 +51,13 @@ class EarlyCheck:
                 )
 
     def _counts(self, storage: Storage, clock: Clock, rival: str) -> bool:
-        """Say whether the rival lives, or has committed a moment ago; its markers go last."""
+        """Return whether the rival is running, or has committed a moment ago; its markers are removed last."""
         beat = storage.head(layout.heartbeat(rival))
         return beat is None or clock.now_ms() - beat.modified_ms <= self.limit_ms
 
 
 def early_check(context: TableContext, start: Timeline, own: str) -> EarlyCheck | None:
-    """Return the check for a write that is planned from ``start``; None where there is no older write."""
+    """Return the check for a write that is planned from ``start``; None if there is no older write."""
     reserved = (info.path.rpartition("/")[2] for info in context.root.list(f"{layout.HEARTBEATS}/"))
     pending = {i.requested_time: i for i in start.pending if i.action in WRITE_ACTIONS}
     times = sorted(time for time in {*reserved, *pending} if is_time(time) and time < own)
@@ -67,16 +67,16 @@ def early_check(context: TableContext, start: Timeline, own: str) -> EarlyCheck 
 
 
 def _unknown(time: str) -> Instant:
-    """Return a write that has only reserved its time yet."""
+    """Return a write that so far has only reserved its time."""
     return Instant(time, Action.COMMIT, State.REQUESTED)
 
 
 def stopped(
     context: TableContext, own: str, operation: str, found: EarlyConflictError, planned_bytes: float
 ) -> EarlyConflictError:
-    """Return the error as the caller gets it: with the conflict, and how much was written and how much was not.
+    """Return the error for the caller: with the conflict, the written bytes, and the bytes that were not written.
 
-    ``planned_bytes`` is about what the attempt would have written.
+    ``planned_bytes`` is the estimated size of the attempt.
     """
     rival = found.instant or ""
     partition, _, file_id = (found.path or "").rpartition("/")

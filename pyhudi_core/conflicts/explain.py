@@ -1,4 +1,6 @@
-"""``table.explain_conflict``: the two operations are found on the timeline, put in order of completion, and judged by the conflict table."""
+"""Explain conflicts (``table.explain_conflict``): find two operations on the timeline, order them by completion, and look them up in the conflict
+table.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +26,12 @@ from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.timeline.active import Timeline
 
 _PENDING = "9"
-"""Sorts after every completion time."""
+"""A text that sorts after every completion time."""
 
 
 @dataclass(frozen=True, slots=True)
 class SideAndCommit:
-    """A side with its commit metadata, or with that of its staged commit; ``commit`` is None if other processes cannot know it yet."""
+    """A side with its commit metadata, or with the metadata of its staged commit; ``commit`` is None if other processes cannot know it yet."""
 
     side: Side
     commit: CommitMetadata | None = None
@@ -47,7 +49,10 @@ SideOrInstant = SideAndCommit | Instant | str
 
 
 def explain(context: TableContext, mine: SideOrInstant, theirs: SideOrInstant) -> ConflictExplanation:
-    """Judge the one of the two that completed later; ``mine`` if both are pending. Raises `InvalidOptionError` for what is not on the timeline."""
+    """Judge the operation that completed later, or ``mine`` if both are pending.
+
+    Raises `InvalidOptionError` if an operation is not on the timeline.
+    """
     timeline = context.folder.load()
     later, earlier = _found(context, timeline, mine), _found(context, timeline, theirs)
     if later.side.requested_time == earlier.side.requested_time:
@@ -95,7 +100,7 @@ def _of_instant(context: TableContext, instant: Instant) -> SideAndCommit:
 
 
 def _replacing(touched: Touched) -> Touched:
-    """With the partitions that it replaced; a commit names only those that were not empty."""
+    """Add the completely replaced partitions; a commit names only those that were not empty."""
     if touched.operation is OperationType.INSERT_OVERWRITE_TABLE:
         return replace(touched, replaced=None)
     if touched.operation is OperationType.INSERT_OVERWRITE:

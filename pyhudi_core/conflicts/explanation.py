@@ -1,6 +1,6 @@
-"""Why two instants commute or get in each other's way, as a value that prints well.
+"""Explanations why two instants commute or conflict, as values that print well.
 
-Pure. ``table.explain_conflict`` makes one for any two, a dry run and `CommitConflictError` carry the same.
+Pure. ``table.explain_conflict`` returns one for any two instants; a dry run and `CommitConflictError` have one, too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ADVICE = {
 @dataclass(frozen=True, slots=True)
 @printable
 class Side:
-    """One of the two: when it was requested, what it does, and what it has touched. ``completion_time`` is None while it is pending."""
+    """One of the two instants: when it was requested, what it does, and what it changed. ``completion_time`` is None while it is pending."""
 
     requested_time: str
     operation: OperationType
@@ -41,17 +41,17 @@ class Side:
 @dataclass(frozen=True, slots=True)
 @printable
 class ConflictExplanation:
-    """The verdict on two instants. True as a condition if both may stand.
+    """The verdict on two instants. True as a condition if both can be committed.
 
     Attributes:
-        mine, theirs: the two; the verdict is on ``mine``, as the one that commits later.
+        mine, theirs: the two instants. The verdict is for ``mine``, which commits later.
         verdict: commutes, replan or abort.
         line: the line of the conflict table for their operations.
         at_one_time: whether they ran at the same time; if not, they cannot be in conflict.
-        kind: what they have in common that they must not have; None where they commute.
-        shared_groups, shared_partitions, shared_keys: what both touched, at most 20 of each, whether that matters or not; keys as (partition, key).
+        kind: the kind of the conflict; None if they commute.
+        shared_groups, shared_partitions, shared_keys: what both changed, at most 20 of each, even if it is no conflict; keys as (partition, key).
         why: the reason.
-        what_to_do: now.
+        what_to_do: the advice.
     """
 
     mine: Side
@@ -97,7 +97,7 @@ def _listed(names: tuple[str, ...] | list[str]) -> str:
 
 
 def explained(mine: Side, theirs: Side, conflict: Conflict | None, *, at_one_time: bool = True) -> ConflictExplanation:
-    """Put what was found into words. ``conflict`` is what stands between the two, if anything does."""
+    """Return the explanation of a comparison. ``conflict`` is the conflict between the two, if any."""
     groups = frozenset(conflict.file_groups) if conflict else mine.touched.file_groups & theirs.touched.file_groups
     partitions = frozenset(conflict.partitions) if conflict else frozenset()
     partitions |= mine.touched.partitions & theirs.touched.partitions
@@ -127,7 +127,7 @@ def _reason(conflict: Conflict | None, at_one_time: bool) -> str:
 
 
 def of_conflict(own: str, mine: Touched, conflict: Conflict) -> ConflictExplanation:
-    """Return the explanation of a conflict that a commit ran into; of the other one only what the conflict says is known."""
+    """Return the explanation of a conflict that a commit met. About the other commit it has only the facts of the conflict."""
     groups = frozenset(conflict.file_groups)
     other = Touched(groups, frozenset(conflict.partitions), frozenset(), conflict.operation)
     theirs = Side(conflict.instant.requested_time, conflict.operation, other, conflict.instant.completion_time)

@@ -1,16 +1,15 @@
-"""The record keys that two commits inserted into one partition, compared without a row becoming a Python object.
+"""Compare the record keys that two commits inserted into one partition, without making Python objects of rows.
 
 If the table has a record index, or the index of a write is global, keys are unique in the table, and those of all partitions are compared. Then the
-keys of logs count, too: a row in a log can bring back a key that the log's file group has lost, or be the first of its key in a bucket.
+keys in logs count, too: a row in a log can bring back a deleted key, or be the first row of its key in a bucket.
 
-Specification, "Writer Expectations" 3, last check. The keys that a commit wrote are the rows of its new base files whose commit time is its
-instant; of each file only these two meta columns are read, and only row groups that can hold such rows. Of a log they are those of all its rows.
+Specification, "Writer Expectations" 3, last check. The keys that a commit wrote are the rows of its new base files whose commit time is its instant;
+of each file only these two meta columns are read, and only row groups that can hold such rows. Of a log, all rows count.
 
-Keys become 64-bit hashes, sorted; the other side's are looked up among them by bisection, and what is found is compared as text. Memory
-is bounded by `HASHES` hashes and a batch of rows, whatever the files hold: a larger write is taken in parts, and the other's files are read
-once for each.
+Keys become sorted 64-bit hashes. The other commit's hashes are looked up by bisection, and matches are compared as text. Memory is bounded by
+`HASHES` hashes and a batch of rows. A larger write is compared in parts, and the other commit's files are read once for each part.
 
-Invariant: two commits with a key in common are never found to have none. What cannot be read counts as having one.
+Invariant: a common key of two commits is always found. A file that cannot be read counts as having one.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from pyhudi_core.model.record_key import key_columns, stored_keys
 from pyhudi_core.storage.base import Storage
 
 HASHES = 4 << 20
-"""Hashes that are held at once: 32 MB."""
+"""The maximum number of hashes in memory: 32 MB."""
 
 _SHOWN = 10
 _HINT = "Keys cannot be compared with this file's; write when its writer has ended, or run the doctor (table.check())."
@@ -47,7 +46,7 @@ Hashes = npt.NDArray[np.uint64]
 def written_keys(
     storage: Storage, path: str, requested_time: str, config: TableConfig | None = None
 ) -> Iterator[pa.Array]:
-    """Yield the record keys that an instant wrote into a base file, a batch at a time. In a table without meta columns, the keys of all its rows.
+    """Yield the record keys that an instant wrote into a base file, in batches. In a table without meta columns, yields the keys of all rows.
 
     Raises `CorruptBaseFileError`, `ObjectNotFoundError`, or another `StorageError`.
     """
@@ -71,7 +70,7 @@ def written_keys(
 
 
 def _may_hold(found: object, requested_time: str) -> bool:
-    """Say whether a row group's statistics leave room for rows of this commit time."""
+    """Return whether a row group may hold rows of this commit time, by its statistics."""
     known = found.get(COMMIT_TIME) if isinstance(found, dict) else None
     if known is None or known.min is None or known.max is None:
         return True
@@ -84,16 +83,16 @@ KeysInLog = Callable[[Storage, WriteStat], pa.Array]
 
 @dataclass(slots=True)
 class KeyOverlap:
-    """Compares the keys of one write with those of others; each other commit is read once.
+    """Compares the keys of one write with the keys of other commits; reads each other commit once.
 
     Args:
         storage: where the table is.
-        requested_time: the write's.
-        stats: the files that it has written.
-        keys_of_table: keys are compared across partitions, and those of logs, too.
+        requested_time: the requested time of the write.
+        stats: the files of the write.
+        keys_of_table: whether keys are compared across partitions, and keys in logs are included.
         keys_in_log: reads a log; without it logs count as unread.
         config: the table's configuration. Generated keys are never equal, so they are not read.
-        hashes: how many hashes to hold at once.
+        hashes: the maximum number of hashes in memory.
     """
 
     storage: Storage
@@ -107,11 +106,11 @@ class KeyOverlap:
     _kept: dict[str | None, Hashes] = field(default_factory=dict)
 
     def known(self, instant: Instant, partitions: frozenset[str]) -> KeyFinding | None:
-        """Return what an earlier comparison found; None if there was none."""
+        """Return the result of an earlier comparison; None if there was none."""
         return self._known.get((*instant.group, partitions))
 
     def compare(self, instant: Instant, commit: CommitMetadata, partitions: frozenset[str]) -> KeyFinding:
-        """Read what the other commit inserted into the partitions and look for keys of ours."""
+        """Read the keys that the other commit inserted into the partitions, and look for keys of this write."""
         place = (*instant.group, partitions)
         if self.config is not None and self.config.generates_keys:
             self._known[place] = KeyFinding(())
@@ -133,7 +132,7 @@ class KeyOverlap:
         return KeyFinding(tuple(shared))
 
     def _bringing(self, stats: Iterable[WriteStat], partition: str | None) -> tuple[WriteStat, ...]:
-        """Return the files of a partition that new keys came into, or may have; None: of all partitions."""
+        """Return the files that may have brought new keys into a partition; None means all partitions."""
         inside = (stat for stat in stats if partition in (None, stat.partition))
         return tuple(
             stat for stat in inside if stat.inserts or (self.keys_of_table and stat.rows and is_log(stat.path))
@@ -155,7 +154,7 @@ class KeyOverlap:
         return []
 
     def _sure(self, partition: str | None, maybe: pa.Array) -> list[str]:
-        """Return those of the keys that are ours as text too, not by their hash alone."""
+        """Return those of the keys that this write really has, compared as text."""
         found: dict[str, None] = {}
         for keys in self._own_keys(partition):
             found.update(dict.fromkeys(keys.filter(pc.is_in(keys, value_set=maybe)).to_pylist()))
@@ -168,7 +167,10 @@ class KeyOverlap:
             yield from self._keys_of(stat, self.requested_time)
 
     def _own_parts(self, partition: str | None) -> Iterator[Hashes]:
-        """Our hashes, sorted, in parts that fit; kept for the next comparison if they are one part and there is room."""
+        """Yield the sorted hashes of this write in parts that fit into memory.
+
+        A single part stays in memory for the next comparison, if there is room.
+        """
         if partition in self._kept:
             yield self._kept[partition]
             return
@@ -203,7 +205,7 @@ def wide_hashes(keys: pa.Array) -> Hashes:
 
 
 def _among(wanted: Hashes, known: Hashes) -> npt.NDArray[np.bool_]:
-    """Say which of the hashes are among the known ones, which are sorted."""
+    """Return which hashes are among the known ones, which are sorted."""
     places = np.searchsorted(known, wanted)
     places[places == len(known)] = 0
     return known[places] == wanted if len(known) else np.zeros(len(wanted), np.bool_)

@@ -1,4 +1,4 @@
-"""Which of the seventeen operations may run concurrently: one line for each pair, with its conflict conditions and its verdict on a conflict.
+"""The conflict table of the seventeen operations: one line for each pair, with its conflict conditions and its verdict on a conflict.
 
 Specification, "Writer Expectations" 3 and "Table Service/Writer Concurrency". ``conflict.find_conflict`` looks up every pair here, and
 docs/conflicts.md is generated from this table.
@@ -7,8 +7,8 @@ A line names the conditions under which the two operations conflict, and the ver
 (a write at once, from the new state; a table service when it is scheduled next) or aborted. A losing attempt is always aborted, as the
 specification requires; planning again saves the caller a manual retry. The note of a line explains a difference from the specification.
 
-A change of columns (alter_schema, which the specification does not know) runs beside no writer and no plan: readers tell by a file's requested time
-which columns it has.
+A change of columns (alter_schema, which is not in the specification) conflicts with every writer and plan, because readers find the columns of a file
+by its requested time.
 
 Invariant: every pair of operations has one line; a pair of equal operations has one verdict for both; an unknown operation always conflicts.
 """
@@ -67,7 +67,7 @@ NOTES: Mapping[str, str] = {
     "columns": "Added to the specification: an index that is being built has the columns of the time when its build began.",
     "kept": "Cleaning yields to a savepoint: files of a savepoint must not be deleted, and a savepoint must not name files that a clean is deleting.",
 }
-"""Why a line departs from the specification."""
+"""Reasons why a line differs from the specification."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +84,16 @@ class Line:
 
     @property
     def verdict(self) -> Verdict:
-        """The pair's verdict: the harder of the two."""
+        """The stricter of the pair's two verdicts."""
         return max(self.first_later, self.second_later, key=list(Verdict).index)
 
     def of(self, later: OperationType) -> Verdict:
-        """Return the verdict for the one that commits later."""
+        """Return the verdict if this operation commits later."""
         return self.first_later if later is self.first else self.second_later
 
     @property
     def why(self) -> str:
-        """Why the line departs from the specification; empty where it does not."""
+        """The reason why the line differs from the specification; empty if it does not."""
         return " ".join(NOTES[note] for note in self.notes)
 
     def __str__(self) -> str:
@@ -261,7 +261,7 @@ restore                restore                abort     abort     always        
 restore                alter_schema           replan    abort     always                    -
 alter_schema           alter_schema           replan    replan    always                    -
 """
-"""First operation, second operation, what becomes of the first if it is later, of the second if it is later, conditions, notes."""
+"""First operation, second operation, verdict if the first is later, verdict if the second is later, conditions, notes."""
 
 
 def _parse(text: str) -> Line:
@@ -278,6 +278,6 @@ _BY_PAIR = {pair: line for line in MATRIX for pair in ((line.first, line.second)
 
 
 def line_of(one: OperationType, other: OperationType) -> Line:
-    """Return the line of a pair. An operation outside the seventeen conflicts with every operation; the later one of the two is planned again."""
+    """Return the line of a pair. An operation outside the seventeen conflicts with every operation; the later operation is planned again."""
     known = _BY_PAIR.get((one, other))
     return known or Line(one, other, Verdict.REPLAN, Verdict.REPLAN, (Condition.ALWAYS,))

@@ -1,11 +1,11 @@
-"""Precedence: a writer that lost too often reserves what it changes, so that short writes do not overtake a long one for ever.
+"""Precedence: a writer that lost too often reserves its file groups, so that short writes do not overtake a long write again and again.
 
 After ``pyhudi.commit.reserve.after`` attempts that lost or waited, a writer writes a claim into the table's folder. The claim names the file
 groups and partitions that its latest attempt touched. Other writers that are about to commit to one of them end their attempt, wait until the claim
 is removed, and plan again. A claim is valid while its writer rewrites the file, as a heartbeat, and until the time that it names. Of two claims, the
 older one is served first.
 
-Claims make writes finish; they do not keep the table safe. They are read before the lock is taken, and Hudi's writers do not know them.
+Claims make writes finish, but safety does not depend on them. They are read before the lock is taken, and Hudi's writers ignore them.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _LARGEST = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The reservation of a writer. ``touched.replaced`` None means the complete table; times in epoch milliseconds.
+    """The reservation of a writer. ``touched.replaced`` None means the complete table. Times are in epoch milliseconds.
 
-    Claims are ordered by ``since_ms`` and name: the first goes first.
+    Claims are ordered by ``since_ms`` and name; the first claim has precedence.
     """
 
     name: str
@@ -104,7 +104,7 @@ def claim(context: TableContext, touched: Touched, lasts_ms: int, previous: Hold
     context.root.put(path, body)
 
     def beat() -> None:
-        # Whoever removed it had a reason, so it must not come back.
+        # Another process removed the claim for a reason, so the claim must not come back.
         if context.root.head(path) is not None:
             context.root.put(path, body)
 
@@ -113,7 +113,7 @@ def claim(context: TableContext, touched: Touched, lasts_ms: int, previous: Hold
 
 
 def standing(context: TableContext) -> list[Claim]:
-    """Return the valid claims, first rank first; claims of dead writers are removed."""
+    """Return the valid claims in the order of precedence. Removes claims of dead writers."""
     found: list[Claim] = []
     for info in context.root.list(f"{CLAIMS}/"):
         made = _read(context, info)
@@ -139,7 +139,7 @@ def goes_first(context: TableContext, mine: Touched, own: Holding | None) -> Con
 
 
 def overlap(one: Touched, other: Touched) -> bool:
-    """Say whether two writes want something of the same."""
+    """Return whether two writes change the same file group or partition."""
     if one.file_groups & other.file_groups or one.inserted & other.inserted:
         return True
     return _replaces(one, other) or _replaces(other, one)

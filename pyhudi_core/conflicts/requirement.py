@@ -1,8 +1,8 @@
-"""Commit requirements: what a caller wants to hold at the moment of the commit, checked under the lock, before anything is published.
+"""Commit requirements: preconditions of a caller for the commit, checked under the lock before anything is published.
 
-The shape is that of the requirements of a commit request in Iceberg's REST catalog: named, serialisable preconditions. A write carries any
-number of them (``table.begin(..., requirements=[...])``); the first that fails ends it with `CommitRequirementError`, and it is not planned again,
-because the caller said on what the write rests.
+The shape is that of the requirements of a commit request in Iceberg's REST catalog: named, serialisable preconditions. A write has any number of
+requirements (``table.begin(..., requirements=[...])``). The first requirement that fails ends the write with `CommitRequirementError`. The write is
+not planned again, because its content depends on the requirement.
 
 Invariant: ``requirement_from(requirement.to_dict()) == requirement``.
 """
@@ -30,14 +30,14 @@ from pyhudi_core.timeline.commit_search import commits_holding
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """What requirements are held against.
+    """The state for which requirements are checked.
 
     Attributes:
         context: the table.
-        timeline: as it was found under the lock.
+        timeline: the timeline, read under the lock.
         since: data commits that completed since the write was planned, oldest first.
-        schema: the table's, when the write was planned.
-        slice_of: requested time of the newest base file of a (partition, file id), when the write was planned; None if it does not exist.
+        schema: the table's schema, when the write was planned.
+        slice_of: the requested time of the newest base file of a (partition, file id), when the write was planned; None if there is none.
     """
 
     context: TableContext
@@ -47,10 +47,11 @@ class TableState:
     slice_of: Callable[[str, str], str | None]
 
     def commits_after(self, time: str, key: str = "") -> Iterator[tuple[Instant, CommitMetadata]]:
-        """Iterate over commits that completed after a time, newest first; with ``key``, those with an extra entry whose key begins so.
+        """Iterate over commits that completed after a time, newest first. With ``key``, only over commits with an extra metadata key that begins with
+        ``key``.
 
-        Commits that were archived since then are among them. Files of archived commits are only opened if they can hold a commit that
-        completed after the time, because this runs under the lock. Raises `CorruptTimelineError` if archived commits cannot be read.
+        Includes archived commits. Opens files of the archived timeline only if they can contain a commit that completed after the time, because this
+        runs under the lock. Raises `CorruptTimelineError` if archived commits cannot be read.
         """
         return commits_holding(self.context.folder, key, time, self.timeline)
 
@@ -69,26 +70,26 @@ class CommitRequirement(Protocol):
     TYPE: ClassVar[str]
 
     def failure(self, state: TableState) -> str | None:
-        """Say why it does not hold, as a sentence; None if it holds."""
+        """Return the reason why the requirement fails, as a sentence; None if it holds."""
         ...
 
     def describe(self) -> str:
-        """Return what it asks for."""
+        """Return the requirement as text."""
         ...
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values; ``requirement_from`` reads it back."""
+        """Return the requirement as JSON values; `requirement_from` reads them."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """What all requirements share: their form as JSON values."""
+    """The common part of all requirements: their form as JSON values."""
 
     TYPE: ClassVar[str]
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values, ``type`` first."""
+        """Return the requirement as JSON values, ``type`` first."""
         values = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
         return {"type": self.TYPE, **values}
 
@@ -97,18 +98,18 @@ class _Named:
 @dataclass(frozen=True, slots=True)
 @printable
 class LatestInstantIs(_Named):
-    """The commit that completed last has this requested time; None: the table has no commit yet."""
+    """A requirement: the newest commit, by completion, has this requested time; None: the table has no commit yet."""
 
     TYPE: ClassVar[str] = "latest-instant-is"
 
     instant: str | None
 
     def describe(self) -> str:
-        """Return what it asks for."""
+        """Return the requirement as text."""
         return f"the latest commit is {self.instant}" if self.instant else "the table has no commit"
 
     def failure(self, state: TableState) -> str | None:
-        """Say why it does not hold."""
+        """Return the reason why the requirement fails; None if it holds."""
         commits = state.timeline.commits
         latest = commits[-1].requested_time if len(commits) else None
         return None if latest == self.instant else f"the latest commit is {latest}"
@@ -118,7 +119,7 @@ class LatestInstantIs(_Named):
 @dataclass(frozen=True, slots=True)
 @printable
 class SchemaIs(_Named):
-    """The table's schema is this one: Avro JSON, as commits keep it (`of` takes a pyarrow schema)."""
+    """A requirement: the table has this schema, as Avro JSON (`of` takes a pyarrow schema)."""
 
     TYPE: ClassVar[str] = "schema-is"
 
@@ -126,15 +127,15 @@ class SchemaIs(_Named):
 
     @classmethod
     def of(cls, schema: pa.Schema) -> SchemaIs:
-        """For columns such as ``table.schema``. Raises `SchemaMismatchError` for types that no table has."""
+        """Return the requirement for a pyarrow schema such as ``table.schema``. Raises `SchemaMismatchError` for types that a table cannot have."""
         return cls(to_avro(normalise(schema), "columns"))
 
     def describe(self) -> str:
-        """Return what it asks for."""
+        """Return the requirement as text."""
         return f"the table has the columns {', '.join(from_avro(self.avro).names)}"
 
     def failure(self, state: TableState) -> str | None:
-        """Say why it does not hold."""
+        """Return the reason why the requirement fails; None if it holds."""
         text = state.context.folder.latest_schema(Timeline(tuple(sorted(state.since))))
         now = from_avro(text) if text else state.schema
         return None if now == from_avro(self.avro) else f"the table has the columns {', '.join(now.names)}"
@@ -144,7 +145,7 @@ class SchemaIs(_Named):
 @dataclass(frozen=True, slots=True)
 @printable
 class PropertyIs(_Named):
-    """A property of the table has this value; None: it is not set."""
+    """A requirement: a property of the table has this value; None: the property is not set."""
 
     TYPE: ClassVar[str] = "property-is"
 
@@ -152,11 +153,11 @@ class PropertyIs(_Named):
     value: str | None
 
     def describe(self) -> str:
-        """Return what it asks for."""
+        """Return the requirement as text."""
         return f"the table's property {self.key} is {self.value!r}"
 
     def failure(self, state: TableState) -> str | None:
-        """Say why it does not hold."""
+        """Return the reason why the requirement fails; None if it holds."""
         found = properties_file.read(state.context.storage).get(self.key)
         return None if found == self.value else f"it is {found!r}"
 
@@ -165,7 +166,7 @@ class PropertyIs(_Named):
 @dataclass(frozen=True, slots=True)
 @printable
 class NoCommitAfter(_Named):
-    """No commit completed after a time changed one of the partitions (paths); no partitions means any.
+    """A requirement: no commit that completed after a time has changed one of the partitions (paths). No partitions means all.
 
     ``time`` is a completion time of 17 digits, such as ``commit.completion_time``.
     """
@@ -176,12 +177,12 @@ class NoCommitAfter(_Named):
     partitions: tuple[str, ...] = ()
 
     def describe(self) -> str:
-        """Return what it asks for."""
+        """Return the requirement as text."""
         where = f" in {', '.join(map(repr, self.partitions))}" if self.partitions else ""
         return f"no commit after {self.time}{where}"
 
     def failure(self, state: TableState) -> str | None:
-        """Say why it does not hold."""
+        """Return the reason why the requirement fails; None if it holds."""
         for instant, commit in state.commits_after(self.time):
             if not self.partitions or commit.partitions & set(self.partitions):
                 return f"{instant.action} {instant.requested_time} completed at {instant.completion_time}"
@@ -192,7 +193,7 @@ class NoCommitAfter(_Named):
 @dataclass(frozen=True, slots=True)
 @printable
 class FileGroupAt(_Named):
-    """The newest slice of a file group was written by the instant with this requested time; None: there is no such group."""
+    """A requirement: the instant with this requested time wrote the newest slice of a file group; None: there is no such group."""
 
     TYPE: ClassVar[str] = "file-group-at"
 
@@ -201,11 +202,11 @@ class FileGroupAt(_Named):
     instant: str | None
 
     def describe(self) -> str:
-        """Return what it asks for."""
+        """Return the requirement as text."""
         return f"file group {self.file_id} in {self.partition!r} is at {self.instant}"
 
     def failure(self, state: TableState) -> str | None:
-        """Say why it does not hold."""
+        """Return the reason why the requirement fails; None if it holds."""
         changed = state.touched_since(self.partition, self.file_id)
         if changed is not None:
             return f"{changed.action} {changed.requested_time} changed it"
@@ -215,7 +216,10 @@ class FileGroupAt(_Named):
 
 @dataclass(frozen=True, slots=True)
 class EntryIsOurs(_Named):
-    """No commit that completed after ``seen`` has this entry in its extra metadata. ``what`` names it, such as the checkpoint of a consumer."""
+    """A requirement: no commit that completed after ``seen`` has this entry in its extra metadata.
+
+    ``what`` names the entry, such as a consumer's checkpoint.
+    """
 
     TYPE: ClassVar[str] = "entry-is-ours"
 
@@ -224,11 +228,11 @@ class EntryIsOurs(_Named):
     what: str
 
     def describe(self) -> str:
-        """Return what it asks for."""
+        """Return the requirement as text."""
         return f"no other process has moved {self.what}"
 
     def failure(self, state: TableState) -> str | None:
-        """Say why it does not hold."""
+        """Return the reason why the requirement fails; None if it holds."""
         for instant, commit in state.commits_after(self.seen, self.key):
             if self.key in commit.extra:
                 return f"the commit {instant.requested_time} has moved it to {commit.extra[self.key][:200]}"
@@ -241,7 +245,7 @@ _KINDS: Mapping[str, Callable[..., CommitRequirement]] = {
 
 
 def requirement_from(values: Mapping[str, Any]) -> CommitRequirement:
-    """Read a requirement from JSON values. Raises `InvalidOptionError` if they do not describe one."""
+    """Read a requirement from JSON values. Raises `InvalidOptionError` if the values are not a requirement."""
     kind = _KINDS.get(str(values.get("type")))
     fields = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
     fields.pop("type", None)
@@ -256,7 +260,7 @@ def requirement_from(values: Mapping[str, Any]) -> CommitRequirement:
 
 
 def checked_requirements(given: Sequence[CommitRequirement]) -> tuple[CommitRequirement, ...]:
-    """Return the requirements, if they are some. Raises `InvalidOptionError`."""
+    """Return the requirements, if all of them are requirements. Raises `InvalidOptionError` otherwise."""
     if not isinstance(given, Sequence) or not all(callable(getattr(one, "failure", None)) for one in given):
         raise InvalidOptionError(
             "requirements= takes a list of commit requirements",
