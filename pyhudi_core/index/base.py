@@ -1,10 +1,10 @@
-"""What an index is: it says for each row of a batch which file group holds the row's key (specification, "Indexes").
+"""The protocol of indexes. An index finds for each row of a batch the file group that contains the row's key (specification, "Indexes").
 
-An index adds the columns `TAGS` to the rows. It may name a file group in another partition than the row's own (a global index does), and it may
-give a row twice, to two file groups. It runs where the rows are; nothing of it is collected at the driver.
+An index adds the columns `TAGS` to the rows. A global index may name a file group in another partition than the row's own. An index may return a row
+twice, for two file groups. It runs in the engine's tasks, and collects nothing at the driver.
 
-Where the answer is the same for all rows of a partition, an index gives it by partition (`Tagged.whole`), without looking at a row. The simple
-index does so for a partition with one file group.
+If the answer is the same for all rows of a partition, an index gives it by partition (`Tagged.whole`), without reading a row. The simple index does
+so for a partition with one file group.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ import pyarrow as pa
 from pyhudi_core.engine.base import Dataset
 
 POSITION = "_pyhudi_position"
-"""Column of the position of a row in the input; of two rows with one key the later wins."""
+"""Column with the position of a row in the input. Of two rows with one key, the later row wins."""
 
 NOT_FOUND = -1
-"""Stands for the number of a file group, or for a position, if there is none."""
+"""The value for a file group number or a position that does not exist."""
 
 Group = tuple[str, str]
 """A file group: (partition, file id)."""
 
 TAG_PARTITION = "_pyhudi_tag_partition"
-"""The partition of the file group that holds the row's key; null if no file group holds it."""
+"""Column with the partition of the file group that contains the row's key; null if no file group contains it."""
 
 TAG_FILE_ID = "_pyhudi_tag_file_id"
-"""The file group that holds the row's key; null if none does."""
+"""Column with the file group that contains the row's key; null if there is none."""
 
 TAG_POSITION = "_pyhudi_tag_position"
-"""The position of the stored row in the base file; null if the index does not know it."""
+"""Column with the position of the stored row in the base file; null if the index does not know it."""
 
 TAGS = pa.schema([(TAG_PARTITION, pa.string()), (TAG_FILE_ID, pa.string()), (TAG_POSITION, pa.int64())])
 """The columns that an index adds."""
 
 TAG_LEAVES = "_pyhudi_tag_leaves"
-"""Whether the row takes its key out of the file group of its tag; a column (bool) of rows that move, and of writes that also delete (`merge`)."""
+"""Column (bool) for rows that move, and for writes that also delete (`merge`): whether the row removes its key from the file group of its tag."""
 
 
 def leaving(rows: pa.Table | pa.RecordBatch) -> npt.NDArray[np.bool_]:
-    """Say which rows take their key out of the file group of their tag."""
+    """Return which rows remove their key from the file group of their tag."""
     if TAG_LEAVES not in rows.schema.names:
         return np.zeros(rows.num_rows, bool)
     return np.asarray(rows.column(TAG_LEAVES).to_numpy(zero_copy_only=False), bool)
@@ -53,11 +53,12 @@ def leaving(rows: pa.Table | pa.RecordBatch) -> npt.NDArray[np.bool_]:
 
 @dataclass(frozen=True, slots=True)
 class Tagged:
-    """The answer of an index.
+    """The result of an index.
 
     Attributes:
-        rows: the rows with the columns `TAGS`, or as they were given if no row needed them.
-        whole: by partition, the file group that holds every key of the batch in that partition, or would hold it. These rows have no tag.
+        rows: the rows with the columns `TAGS`, or the unchanged rows if no row needs tags.
+        whole: by partition, the file group for every key of the batch in that partition, whether or not it contains the key yet. These rows have no
+            tag.
     """
 
     rows: Dataset
@@ -70,14 +71,15 @@ class Tagged:
 
 
 class Index(Protocol):
-    """Says which file group holds a key."""
+    """Finds the file group of a key."""
 
     def tag(self, rows: Dataset, partitions: Collection[str], exact: Collection[str]) -> Tagged:
         """Tag rows.
 
         Args:
-            rows: have a record key and a partition path.
+            rows: rows with a record key and a partition path.
             partitions: the partitions of the rows.
-            exact: partitions in which a key is tagged only if a file group really holds it. In others, the file group that would hold it will do.
+            exact: partitions in which a key is tagged only if a file group really contains it. In other partitions, the tag may be the file group
+                that would contain it.
         """
         ...

@@ -1,10 +1,10 @@
-"""The bucket index: the hash of a key says which file group has it (specification, "Indexes", BUCKET with the engine SIMPLE).
+"""The bucket index: the hash of a key gives its file group (specification, "Indexes", BUCKET with the engine SIMPLE).
 
-Each partition has at most one file group for each bucket, and the first eight characters of a file id are the number of its bucket. Nothing is looked
-up, so a tag does not say whether the key is there; and file groups neither split nor roll over.
+Each partition has at most one file group for each bucket, and the first eight characters of a file id are the number of its bucket. There is no
+look-up, so a tag does not tell whether the key exists. File groups neither split nor roll over.
 
-The hash is Java's, of the list of the values of the hash fields. A file group that a partition has not yet gets an id that every writer would give
-it, so two writers that make it at the same time are in conflict by its name.
+The hash is Java's hash of the list of the values of the hash fields. All writers give a new file group of a bucket the same id, so two writers that
+make it at the same time conflict.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _MADE = re.compile(r"([0-9]{8})-0000-0000-0000-([0-9]{12})-0")
 
 @dataclass(frozen=True, slots=True)
 class Hashing:
-    """Which bucket a key belongs to.
+    """The assignment of keys to buckets.
 
     Attributes:
-        buckets: how many buckets a partition has.
+        buckets: the number of buckets of a partition.
         keys: the columns of the record key.
-        fields: those of them that are hashed.
+        fields: the hashed key columns.
     """
 
     buckets: int
@@ -56,7 +56,7 @@ class Hashing:
         return (found & np.uint32(0x7FFFFFFF)).astype(np.int64) % self.buckets
 
     def values(self, keys: pa.Array) -> list[pa.Array]:
-        """Return the values of the hash fields. Raises `InvalidRecordKeyError` for keys that Hudi would take apart in another way."""
+        """Return the values of the hash fields. Raises `InvalidRecordKeyError` for keys that Hudi would parse differently."""
         values = [keys] if len(self.keys) == 1 else self._parts(keys)
         for value in values:
             if pc.any(pc.match_substring(value, ":")).as_py():
@@ -80,14 +80,14 @@ class Hashing:
 
 @dataclass(frozen=True, slots=True)
 class BucketIndex:
-    """Tags each row with the file group of its bucket, which may not be there yet.
+    """Tags each row with the file group of its bucket, which may not exist yet.
 
     Args:
-        hashing: which bucket a key belongs to.
+        hashing: the assignment of keys to buckets.
         file_ids: returns the ids of the file groups of a partition.
         replaced: removed file groups; their ids are not used again.
-        replaces: the write replaces the file groups that are there, so its rows come into new ones.
-        anew: it replaces those of the whole table, so it may have another number of buckets.
+        replaces: whether the write replaces the existing file groups, so that its rows come into new ones.
+        anew: whether the write replaces the file groups of the whole table, so that it may use another number of buckets.
     """
 
     hashing: Hashing
@@ -97,16 +97,16 @@ class BucketIndex:
     anew: bool = False
 
     def tag(self, rows: Dataset, partitions: Collection[str], exact: Collection[str]) -> Tagged:
-        """As `Index.tag`.
+        """Tag rows, as `Index.tag`.
 
-        Raises `UnsupportedTableError` if a partition has file groups that are no buckets, and `CorruptionError` for two of a bucket.
+        Raises `UnsupportedTableError` if a partition has file groups that are not buckets, and `CorruptionError` for two file groups of one bucket.
         """
         known = {partition: self._known(partition) for partition in partitions}
         schema = pa.schema([*rows.schema, *TAGS])
         return Tagged(rows.map(_Tag(self.hashing, known, schema), schema))
 
     def _known(self, partition: str) -> dict[int, str]:
-        """Return the file ids of buckets, as far as they are not the first that a bucket gets."""
+        """Return the file ids of those buckets whose file id is not the first one of the bucket."""
         there: dict[int, str] = {}
         for file_id in self.file_ids(partition):
             if not _NUMBERED.match(file_id) or (int(file_id[:_DIGITS]) >= self.hashing.buckets and not self.anew):
@@ -133,13 +133,13 @@ class BucketIndex:
 
 
 def file_id_of(bucket: int, generation: int = 0) -> str:
-    """Return the file id that a new file group of a bucket gets: the first one, or one after others were replaced."""
+    """Return the file id of a bucket's new file group: the first id, or a later one if earlier file groups were replaced."""
     return f"{bucket:0{_DIGITS}d}-0000-0000-0000-{generation:012d}-0"
 
 
 @dataclass(frozen=True, slots=True)
 class _Tag:
-    """Task function: adds `TAGS`. Texts are made for different file groups only."""
+    """Task function: adds `TAGS`. Makes texts only once for each file group."""
 
     hashing: Hashing
     known: Mapping[str, Mapping[int, str]]

@@ -1,6 +1,6 @@
-"""Which index a write uses: the one that the user names, or one that suits the table and the batch. Pure.
+"""Choose the index of a write: the one that the user names, or one that suits the table and the batch. Pure.
 
-`SIMPLE`, `BLOOM` and `BUCKET` know the keys of the row's own partition. `GLOBAL_SIMPLE`, `GLOBAL_BLOOM` and `RECORD_INDEX` know those of the table.
+`SIMPLE`, `BLOOM` and `BUCKET` search the row's own partition. `GLOBAL_SIMPLE`, `GLOBAL_BLOOM` and `RECORD_INDEX` search the whole table.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.options import IndexOptions
 
 INDEX_KEY = "pyhudi.index"
-"""Extra metadata of a commit: the index that found its keys, and why it was chosen."""
+"""Extra metadata of a commit: the index that the write used, and the reason for the choice."""
 
 MANY_GROUPS = 8
-"""From so many file groups in the partitions of a batch on, bloom filters are asked before keys are read."""
+"""From this number of file groups in the partitions of a batch on, bloom filters are read before keys."""
 
 _ROWS_A_GROUP = 10_000
-"""With more rows than that for each file group, nearly every file has some of them, so its keys are read anyway."""
+"""With more rows than this for each file group, nearly every file contains some of the keys, so its keys are read anyway."""
 
 
 class IndexType(StrEnum):
@@ -35,12 +35,12 @@ class IndexType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the choice depends on.
+    """The facts on which the choice depends.
 
     Attributes:
-        partitioned: whether the table has partitions; in one without, keys are unique in the table anyway.
-        record_index: whether the table lists a record index that commits keep.
-        bucketed: whether the ids of its file groups are those of buckets; None if it has no file group.
+        partitioned: whether the table has partitions. In a table without partitions, keys are unique in the table anyway.
+        record_index: whether the table has a record index that commits update.
+        bucketed: whether its file groups are buckets, by their ids; None if it has no file group.
         consistent: whether it has the metadata of consistent hashing.
         groups: file groups in the partitions of the batch.
         rows: rows of the batch.
@@ -56,7 +56,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class IndexChoice:
-    """An index, and why it is used. ``consistent``: buckets are ranges of hashes."""
+    """An index, and the reason for its use. ``consistent``: buckets are ranges of hashes."""
 
     type: IndexType
     elsewhere: Elsewhere
@@ -73,7 +73,7 @@ class IndexChoice:
 
 
 def choose(options: IndexOptions, facts: Facts) -> IndexChoice:
-    """Return the index of a write. Options that the table does not fit are refused before (``write/refusals.py``)."""
+    """Return the index of a write. Options that do not fit the table are refused earlier (``write/refusals.py``)."""
     if facts.consistent:
         return IndexChoice(IndexType.BUCKET, Elsewhere.IGNORED, "the table has consistent hashing", consistent=True)
     if options.type is None:
@@ -92,7 +92,7 @@ def choose(options: IndexOptions, facts: Facts) -> IndexChoice:
 
 
 def hash_fields_of(config: TableConfig, options: IndexOptions) -> tuple[str, ...]:
-    """Return the columns that a bucket index hashes: those of the options, or all key columns."""
+    """Return the columns that a bucket index hashes: the columns of the options, or all key columns."""
     given = options.hash_fields
     return config.record_key_fields if given is None else tuple(name.strip() for name in given.split(","))
 

@@ -1,7 +1,7 @@
 """The bucket index with the engine CONSISTENT_HASHING: ranges of hashes have file groups, and a range can be split or merged with another one.
 
-The metadata of a partition says which file group has which range (``index/hashing_metadata.py``). The hash is XXH32 of the values of the hash fields,
-one after the other; it comes to the first range that ends at it or after it. As with simple buckets nothing is looked up.
+The metadata of a partition assigns ranges to file groups (``index/hashing_metadata.py``). The hash is XXH32 of the values of the hash fields, one
+after the other. A hash belongs to the first range that ends at it or after it. As with simple buckets there is no look-up.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY
 
 @dataclass(frozen=True, slots=True)
 class ConsistentIndex:
-    """Tags each row with the file group of its range, which may not be there yet.
+    """Tags each row with the file group of its range, which may not exist yet.
 
     Args:
         hashing: the fields that are hashed.
         metadata: returns the metadata of a partition; None if it has none, so that its rows get no tag.
         file_ids: returns the ids of the file groups of a partition.
-        replaced: removed file groups. Hudi does not tell its file groups anew after an overwrite, so rows of their ranges would not be seen.
+        replaced: removed file groups. Hudi does not assign new file groups after an overwrite, so readers would not see rows of their ranges.
     """
 
     hashing: Hashing
@@ -40,7 +40,7 @@ class ConsistentIndex:
     replaced: Collection[Group]
 
     def tag(self, rows: Dataset, partitions: Collection[str], exact: Collection[str]) -> Tagged:
-        """As `Index.tag`. Raises `UnsupportedTableError` if the file groups of a partition are not those of its metadata."""
+        """Tag rows, as `Index.tag`. Raises `UnsupportedTableError` if the file groups of a partition are not those of its metadata."""
         rings = {}
         for partition in partitions:
             ring = self.metadata(partition)
@@ -64,7 +64,7 @@ class ConsistentIndex:
 
 @dataclass(frozen=True, slots=True)
 class _Tag:
-    """Task function: adds `TAGS`. Texts are made for different file groups only."""
+    """Task function: adds `TAGS`. Makes texts only once for each file group."""
 
     hashing: Hashing
     rings: Mapping[str, HashingMetadata]
@@ -93,7 +93,7 @@ class _Tag:
 
 
 def places_of(hashing: Hashing, keys: pa.Array, ends: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the number of the range that each record key belongs to; ``ends``: the last hashes of the ranges, in order.
+    """Return for each record key the number of its range. ``ends``: the last hashes of the ranges, in order.
 
     Raises as `Hashing.values`.
     """

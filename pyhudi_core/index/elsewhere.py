@@ -1,4 +1,4 @@
-"""Rows whose key is in another partition than their own: what a global index does with them (specification, "Indexes", global indexes)."""
+"""Decide what a global index does with a row whose key is in another partition (specification, "Indexes", global indexes)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from pyhudi_core.model.meta_fields import RECORD_KEY
 
 
 class Elsewhere(StrEnum):
-    """What becomes of a row whose key is in another partition."""
+    """The treatment of a row whose key is in another partition."""
 
     IGNORED = "ignored"
-    """Keys of other partitions are other keys. Where the table has a record index, the write refuses such a new key in the end."""
+    """The same key in another partition is another key. If the table has a record index, the write later refuses such a new key."""
 
     STAYS = "stays"
     """The stored row is updated, or deleted, in its own partition."""
@@ -28,18 +28,18 @@ class Elsewhere(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OneRowAKey:
-    """Makes one row of all rows with one key, whatever their partitions are, by the merge law. All rows of a key come in one table.
+    """Reduces all rows with one key, in any partitions, to one row by the merge law. The input has all rows of a key in one table.
 
     Args:
         ordering: columns of event-time ordering.
-        unique: two rows with one key are an error instead.
+        unique: whether two rows with one key are an error instead.
     """
 
     ordering: tuple[str, ...]
     unique: bool
 
     def of(self, rows: pa.Table) -> pa.Table:
-        """Return the rows that are left. Raises `DuplicateKeyError`."""
+        """Return the remaining rows. Raises `DuplicateKeyError`."""
         single = MergeLaw(self.ordering).reduce(rows, RECORD_KEY, POSITION)
         if self.unique and len(single) < len(rows):
             raise repeated(len(rows) - len(single))
@@ -47,7 +47,7 @@ class OneRowAKey:
 
 
 def repeated(rows: int) -> DuplicateKeyError:
-    """Refuses a batch that has a key more than once."""
+    """Return the error for a batch with a repeated key."""
     return DuplicateKeyError(
         f"{rows} rows of the batch repeat a record key",
         hint="Upsert them (the last row of a key wins), or set hoodie.combine.before.insert=true.",

@@ -1,7 +1,7 @@
 """The indexes that read files: simple and bloom, in the row's own partition (specification, "Indexes").
 
-Rows are brought together by partition (and by a hash of the key, for parallelism), so that each file's keys are read once a slot. How a file is
-looked into is said in `key_files`. A task knows the files of its own slots only.
+Rows are shuffled by partition, and by a hash of the key for parallelism. So the keys of each file are read once for each slot. `key_files` does the
+look-up in a file. A task knows only the files of its own slots.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pyhudi_core.storage.base import Storage
 
 @dataclass(frozen=True, slots=True)
 class IndexedPartition:
-    """A partition to look into: file ids, and the files of each."""
+    """A partition to search: file ids, and the files of each."""
 
     path: str
     file_ids: tuple[str, ...]
@@ -32,7 +32,7 @@ class IndexedPartition:
 
     @classmethod
     def of(cls, partition: str, slices: tuple[FileSlice, ...], logs: LogsOf = no_logs) -> IndexedPartition:
-        """From the newest slices of the partition."""
+        """Return the partition of the newest slices."""
         files = (IndexedFiles.of(piece, logs) for piece in slices)
         return cls(partition, tuple(piece.file_id for piece in slices), tuple(files))
 
@@ -42,12 +42,12 @@ class FilesIndex:
     """Finds keys in the files of the row's own partition.
 
     Args:
-        slices: the newest slices of a partition; asked for the partitions of the batch only.
+        slices: returns the newest slices of a partition; called only for the partitions of the batch.
         open_storage: opens the table's storage inside a task.
-        tasks: how many tasks to use.
-        look_up: how files are looked into.
-        logs: the logs of a slice that may hold keys which its base file does not hold.
-        shares: into how many tasks the rows of one partition may go, each of which opens the files of the partition; 0: `tasks`.
+        tasks: the number of tasks.
+        look_up: does the look-up in files.
+        logs: the logs of a slice that may contain keys which its base file does not contain.
+        shares: the maximum number of tasks for the rows of one partition. Each of them opens the files of the partition. 0 means `tasks`.
     """
 
     slices: Callable[[str], tuple[FileSlice, ...]]
@@ -58,7 +58,7 @@ class FilesIndex:
     shares: int = 0
 
     def tag(self, rows: Dataset, partitions: Collection[str], exact: Collection[str]) -> Tagged:
-        """As `Index.tag`. A partition with one file group needs no look-up, unless the answer has to be exact."""
+        """Tag rows, as `Index.tag`. A partition with one file group needs no look-up, unless the answer must be exact."""
         whole: dict[str, str] = {}
         searched: list[IndexedPartition] = []
         for partition in sorted(partitions):

@@ -1,4 +1,4 @@
-"""The ranges of consistent hashing in a state of a table: whether it has them, and which ones count."""
+"""Find out whether a state of a table uses consistent hashing, and which ranges of hashes are valid in it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pyhudi_core.snapshot.snapshot import Snapshot
 
 
 def has_consistent_hashing(context: TableContext, snapshot: Snapshot | None = None) -> bool:
-    """Say whether the table has the metadata of consistent hashing, which merge-on-read tables alone can have.
+    """Return whether the table has the metadata of consistent hashing. Only merge-on-read tables can have it.
 
-    ``snapshot``: a state that may know it; else a folder is listed.
+    ``snapshot``: a state that may know the answer; if it does not, a folder is listed.
     """
     if context.config.table_type is not TableType.MERGE_ON_READ:
         return False
@@ -27,7 +27,7 @@ def ranges_of(context: TableContext, snapshot: Snapshot, partition: str) -> Hash
 
 
 def has_completed(snapshot: Snapshot, time: str) -> bool:
-    """Say whether the instant of a commit is completed, on the active or the archived timeline."""
+    """Return whether the instant of a commit is completed, on the active or the archived timeline."""
     visibility = snapshot.visibility
     archived = visibility.history is not None and snapshot.timeline.has_history and visibility.history.find(time)
     return visibility.is_active(time) or bool(archived)

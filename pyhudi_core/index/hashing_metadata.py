@@ -1,10 +1,10 @@
-"""The metadata of consistent hashing: which file group has which range of hashes, for each partition; as Hudi keeps it.
+"""The metadata of consistent hashing: the range of hashes of each file group in a partition, in Hudi's format.
 
-It is a JSON file below ``.hoodie/.bucket_index/consistent_hashing_metadata/<partition>``, named by an instant. The first one
-(``00000000000000.hashing_meta``) follows from the partition and the number of its buckets, so two writers that make it at once make the same one, and
-the file is created only if it is absent. A clustering that splits or merges buckets writes another one, named by its own instant. That one
-counts if the clustering has completed: the timeline says it, or an empty file ``<instant>.commit`` beside it. It does not count if a restore has
-undone the clustering.
+It is a JSON file below ``.hoodie/.bucket_index/consistent_hashing_metadata/<partition>``, named by an instant. The content of the first file
+(``00000000000000.hashing_meta``) follows from the partition and the number of its buckets. So two concurrent writers make the same file, and the file
+is created only if it is absent. A clustering that splits or merges buckets writes a new file, named by its own instant. The new file is valid if the
+clustering has completed, by the timeline or by an empty file ``<instant>.commit`` in the same folder. It is not valid if a restore has undone the
+clustering.
 
 A node's value is the last hash of its range. Its file group is the node's prefix with ``-0``.
 """
@@ -24,9 +24,9 @@ from pyhudi_core.storage.base import Storage
 
 FOLDER = ".hoodie/.bucket_index/consistent_hashing_metadata"
 PARTITION_NUMBERS = ".hoodie/.bucket_index/partition_bucket_index_meta/configs"
-"""Where Hudi 1.1 and newer keep numbers of simple buckets by partition (``hoodie.bucket.index.partition.expressions``)."""
+"""The folder in which Hudi 1.1 and newer store numbers of simple buckets by partition (``hoodie.bucket.index.partition.expressions``)."""
 FIRST = "00000000000000"
-"""Stands for the instant of the first metadata of a partition."""
+"""The instant in the name of a partition's first metadata."""
 LARGEST = 0x7FFFFFFF
 """The largest hash."""
 META = ".hashing_meta"
@@ -38,12 +38,12 @@ _HINT = "Restore the file, or write the partition again with Hudi. Without it no
 
 @dataclass(frozen=True, slots=True)
 class HashingMetadata:
-    """Of one partition.
+    """The metadata of one partition.
 
     Attributes:
         nodes: (last hash of the range, prefix of the file id), by hash.
-        sequence: how often clusterings have changed the ranges.
-        first_buckets: the number of ranges that the partition began with; 0 if that is the number of nodes.
+        sequence: the number of clusterings that have changed the ranges.
+        first_buckets: the first number of ranges; 0 if it is the number of nodes.
     """
 
     partition: str
@@ -54,7 +54,7 @@ class HashingMetadata:
 
     @classmethod
     def first(cls, partition: str, buckets: int) -> HashingMetadata:
-        """Return the first one of a partition: ranges of about equal size."""
+        """Return the first metadata of a partition: ranges of about equal size."""
         step = (LARGEST + buckets - 1) // buckets
         ends = [min(step * number, LARGEST) for number in range(1, buckets + 1)]
         begins = [0, *ends[:-1]]
@@ -81,7 +81,7 @@ class HashingMetadata:
         return cls(partition, instant, tuple(sorted(nodes.items())), sequence, first)
 
     def encode(self) -> bytes:
-        """As Hudi writes a file."""
+        """Return the file's bytes, as Hudi writes them."""
         nodes = [{"value": value, "fileIdPrefix": prefix, "tag": "NORMAL"} for value, prefix in self.nodes]
         body = {
             "version": 0,
@@ -94,7 +94,7 @@ class HashingMetadata:
         return json.dumps(body, indent=2).encode()
 
     def changed(self, children: Iterable[ChildNode], instant: str) -> HashingMetadata:
-        """Return the metadata after a clustering. Raises `ValueError` if a removed range is not there, or no range is left."""
+        """Return the metadata after a clustering. Raises `ValueError` if a removed range does not exist, or no range is left."""
         nodes = dict(self.nodes)
         for child in children:
             if child.prefix is not None:
@@ -114,9 +114,10 @@ class HashingMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ChildNode:
-    """What a clustering does to one range: it gets a new file group, or it is removed (``prefix`` is None) and the next range has its hashes.
+    """The change of one range by a clustering. The range gets a new file group; or it is removed (``prefix`` is None), and its hashes go to the next
+    range.
 
-    ``end`` is the last hash of the range. A range that was not there before is cut off from the one that had its hashes.
+    ``end`` is the last hash of the range. A new range takes its hashes from the range that had them before.
     """
 
     end: int
@@ -129,7 +130,7 @@ class ChildNode:
 
 
 def encode_children(children: Iterable[ChildNode]) -> str:
-    """As a clustering plan of Hudi has them."""
+    """Return the changes in the form of Hudi's clustering plans."""
     tags = ((child, "DELETE" if child.prefix is None else "REPLACE") for child in children)
     return json.dumps([{"value": child.end, "fileIdPrefix": child.prefix, "tag": tag} for child, tag in tags], indent=2)
 
@@ -153,24 +154,24 @@ def _child(node: dict[str, Any]) -> ChildNode:
 
 
 def is_consistent(storage: Storage) -> bool:
-    """Say whether the table has such metadata."""
+    """Return whether the table has metadata of consistent hashing."""
     found = storage.list_folder(FOLDER)
     return bool(found.objects or found.folders)
 
 
 def has_partition_numbers(storage: Storage) -> bool:
-    """Say whether partitions of the table have their own numbers of simple buckets."""
+    """Return whether partitions of the table have separate numbers of simple buckets."""
     return bool(storage.list_folder(PARTITION_NUMBERS).objects)
 
 
 def load(
     storage: Storage, partition: str, has_completed: Callable[[str], bool], undone: Collection[str] = frozenset()
 ) -> HashingMetadata | None:
-    """Return the metadata of a partition that counts; None if there is none.
+    """Return the valid metadata of a partition; None if there is none.
 
     Args:
-        has_completed: whether the instant of a clustering has.
-        undone: requested times that a restore has undone; it leaves their files here.
+        has_completed: returns whether the instant of a clustering has completed.
+        undone: requested times that a restore has undone; the restore does not delete their files here.
 
     Raises `CorruptionError` if a file cannot be read.
     """
@@ -184,7 +185,7 @@ def load(
 
 
 def times_of(storage: Storage, partition: str) -> frozenset[str]:
-    """Return the instants of all metadata files of a partition, whether they count or not."""
+    """Return the instants of all metadata files of a partition, valid or not."""
     return frozenset(_times(storage, partition)[META])
 
 
@@ -194,7 +195,7 @@ def path_of(partition: str, time: str) -> str:
 
 
 def forget(storage: Storage, partition: str, time: str) -> None:
-    """Remove the metadata file of a clustering that is undone, and its mark. Hudi's writers may use such a file."""
+    """Remove the metadata file of an undone clustering, and its mark. Otherwise Hudi's writers may use the file."""
     storage.delete_many([path_of(partition, time), join(_folder(partition), time + _COMMIT)])
 
 
@@ -208,7 +209,7 @@ def _times(storage: Storage, partition: str) -> dict[str, set[str]]:
 
 
 def make(storage: Storage, partition: str, buckets: int) -> HashingMetadata:
-    """Write the first metadata of a partition, or read what another writer has written at this moment."""
+    """Write the first metadata of a partition, or read the metadata of a concurrent writer."""
     made = HashingMetadata.first(partition, buckets)
     path = path_of(partition, FIRST)
     try:
@@ -223,7 +224,7 @@ def _folder(partition: str) -> str:
 
 
 def _prefix(partition: str, begin: int, end: int) -> str:
-    """Java's ``UUID.nameUUIDFromBytes`` of the range and the partition."""
+    """Return Java's ``UUID.nameUUIDFromBytes`` of the range and the partition."""
     digest = bytearray(
         hashlib.md5(begin.to_bytes(8) + end.to_bytes(8) + partition.encode(), usedforsecurity=False).digest()
     )

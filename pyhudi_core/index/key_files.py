@@ -1,11 +1,11 @@
-"""Which files of a list hold a key: look into the key columns of base files, and into logs (specification, "Indexes").
+"""Find the files that contain a key, in the key columns of base files and in logs (specification, "Indexes").
 
-The footer of a base file tells its key range, and its bloom filter tells most keys that the file does not have. A file of which neither leaves a
-key is not read further. What is left is looked up in the key column, so the answer is exact, whatever a filter says.
+The footer of a base file has its key range, and its bloom filter excludes most keys that the file does not contain. If no key is left after both, the
+file is not read further. The remaining keys are looked up in the key column, so the answer is exact.
 
 In merge-on-read tables a key is in the base file of its file group, because inserts go to base files. Other writers (Flink) may insert into logs;
-logs whose commits say so are read too. A key that logs deleted is still found, so that it comes back into the same file group. If it came back into
-another file group (through an index that knows what logs deleted), it is found there.
+logs whose commits record inserts are read, too. A key that logs deleted is still found, so that a new row of the key goes into the same file group.
+If another index has put the new row into another file group, the key is found there.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from pyhudi_core.storage.settled_files import KeyRange, KeyRanges
 Numbers = npt.NDArray[np.int32]
 Ints = npt.NDArray[np.int64]
 LogsOf = Callable[[FileSlice], tuple[LogFile, ...]]
-"""The logs of a slice that may hold keys which its base file does not hold."""
+"""Returns the logs of a slice that may contain keys which its base file does not contain."""
 
 
 def no_logs(_piece: FileSlice) -> tuple[LogFile, ...]:
-    """No log of a slice holds new keys."""
+    """Return no logs, because no log contains new keys."""
     return ()
 
 
 @dataclass(frozen=True, slots=True)
 class IndexedFiles:
-    """The files of one file group that hold its keys: the base file, and the logs that may hold new keys.
+    """The files with the keys of one file group: the base file, and the logs that may contain new keys.
 
     ``piece`` is the slice if it has logs, which may have deleted keys of the base file.
     """
@@ -57,16 +57,16 @@ class IndexedFiles:
 
     @classmethod
     def of(cls, piece: FileSlice, logs: LogsOf) -> IndexedFiles:
-        """Of the newest slice of a file group."""
+        """Return the files of the newest slice of a file group."""
         base = None if piece.base is None else piece.base.path
         return cls(base, logs(piece), piece if piece.logs else None)
 
 
 @dataclass(slots=True)
 class _Search:
-    """The keys that are looked for, each once, and for each of them the number of the files that hold it, and its position.
+    """The wanted keys, each once; and for each key the number of its files, and its position.
 
-    ``again`` has what was found in further files: their number, the places of keys, and positions.
+    ``again`` has the keys that were found in further files: the number of the files, the places of keys, and positions.
     """
 
     keys: pa.Array
@@ -79,7 +79,7 @@ class _Search:
         return cls(keys, np.full(len(keys), NOT_FOUND, np.int32), np.full(len(keys), NOT_FOUND, np.int64))
 
     def note(self, number: int, places: Ints, positions: Ints) -> None:
-        """Keys are in the files of this number."""
+        """Record that keys are in the files of this number."""
         new = (self.found[places] == NOT_FOUND) | (self.found[places] == number)
         self.found[places[new]] = number
         self.positions[places[new]] = positions[new]
@@ -89,14 +89,14 @@ class _Search:
 
 @dataclass(frozen=True, slots=True)
 class FileLookUp:
-    """How files are looked into.
+    """Looks up keys in files.
 
     Attributes:
-        by_filter: bloom filters of base files are asked before their keys are read.
-        filters: the filters of the metadata table, which are asked before any file is opened; None if it has none.
-        living: reads the rows of a slice; needed where logs may have deleted keys.
+        by_filter: whether the bloom filter of a base file is read before its keys.
+        filters: the bloom filters of the metadata table, which are read before any file is opened; None if it has none.
+        living: reads the rows of a slice; needed if logs may have deleted keys.
         config: the table's configuration; None for a table with meta columns.
-        ranges: what is known of the keys of base files, if this process keeps it. A file is not opened again to find that its keys are others.
+        ranges: the known key ranges of base files, if this process caches them. A file whose range excludes the keys is not opened again.
     """
 
     by_filter: bool = False
@@ -106,7 +106,7 @@ class FileLookUp:
     ranges: KeyRanges | None = None
 
     def find(self, storage: Storage, files: tuple[IndexedFiles, ...], keys: pa.ChunkedArray) -> tuple[Numbers, Ints]:
-        """For each key the number of the files that hold it and its position in the base file; `NOT_FOUND` for what is not there."""
+        """Return for each key the number of the files that contain it, and its position in the base file; `NOT_FOUND` for a key that is not found."""
         encoded = keys.combine_chunks().dictionary_encode()
         search = _Search.of(encoded.dictionary)
         bases = [own.base for own in files if own.base is not None]
@@ -130,7 +130,7 @@ class FileLookUp:
     def _gone(
         self, storage: Storage, files: tuple[IndexedFiles, ...], numbers: Numbers, keys: pa.Array
     ) -> npt.NDArray[np.bool_]:
-        """Say which keys are in their base file only, because its logs have deleted them."""
+        """Return which keys are in their base file, but deleted by its logs."""
         gone = np.zeros(len(keys), bool)
         for number in np.unique(numbers).tolist():
             piece = files[number].piece
@@ -170,7 +170,7 @@ class FileLookUp:
 
 
 def _is_outside(known: KeyRange, low: str, high: str) -> bool:
-    """Say whether a file with these keys has none of a range."""
+    """Return whether a file with these keys contains no key of a range."""
     lowest, highest = known
     return (highest is not None and highest < low) or (lowest is not None and lowest > high)
 
@@ -183,7 +183,7 @@ def _within(keys: pa.Array, lowest: str | None, highest: str | None) -> pa.Array
 
 
 def keys_in_log(storage: Storage, stat: WriteStat) -> pa.Array:
-    """Return the keys of all rows in the log file of a write stat. Raises `CorruptionError` for a path that is no log's."""
+    """Return the keys of all rows in the log file of a write stat. Raises `CorruptionError` if the path is not that of a log."""
     name = parse_data_file(split(stat.path)[1])
     if not isinstance(name, LogFileName):
         raise CorruptLogBlockError("A write stat of a log names another file", path=stat.path)
@@ -191,7 +191,7 @@ def keys_in_log(storage: Storage, stat: WriteStat) -> pa.Array:
 
 
 def keys_in_logs(storage: Storage, logs: tuple[LogFile, ...]) -> pa.Array:
-    """Return the keys of all rows in the logs, also of those that are deleted there."""
+    """Return the keys of all rows in the logs, including keys that are deleted there."""
     times: frozenset[str] = frozenset().union(*(log.writers for log in logs))
     columns = LogColumns(pa.schema([(RECORD_KEY, pa.string())]), (), lambda batch: batch.column(RECORD_KEY))
     entries = LogScan(storage, logs, times.__contains__).entries(columns)

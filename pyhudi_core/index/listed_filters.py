@@ -1,6 +1,6 @@
-"""The bloom filters that the metadata table lists: which base files cannot hold any of some keys, without a look into one of them.
+"""The bloom filters in the metadata table exclude base files that contain none of some keys, without opening the files.
 
-Specification, "Bloom Filter Index". One look-up reads the filters of many files. The footers of as many files would have to be opened one by one.
+Specification, "Bloom Filter Index". One look-up reads the filters of many files. Without it, each file's footer would have to be read.
 """
 
 from __future__ import annotations
@@ -18,23 +18,26 @@ from pyhudi_core.storage.base import Storage
 from pyhudi_core.timeline.active import Timeline
 
 _AT_ONCE = 32
-"""A filter of usual size takes some megabytes while it is asked, so not all of a large table are held at once."""
+"""The number of filters in memory at once, because a filter of usual size takes some megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListedFilters:
-    """The filters of a metadata table. ``own`` and ``data`` are the timelines of the metadata table and of the data table, as a write found them."""
+    """The filters of a metadata table. ``own`` and ``data`` are the timelines of the metadata table and of the data table at the start of a write."""
 
     own: Timeline
     data: Timeline
 
     @classmethod
     def of(cls, slices: MetadataSlices) -> ListedFilters:
-        """As of this state of the metadata table."""
+        """Return the filters of this state of the metadata table."""
         return cls(slices.own, slices.data)
 
     def might_contain(self, storage: Storage, paths: Sequence[str], keys: pa.Array) -> dict[str, bool]:
-        """Say whether base files might hold one of the keys; a file without a listed filter is missing in the answer. Raises `CorruptionError`."""
+        """Return for each base file whether it may contain one of the keys. A file without a stored filter is missing in the answer.
+
+        Raises `CorruptionError`.
+        """
         if not len(keys):
             return {}
         metadata = MetadataTable(MetadataSlices(storage, self.own, self.data), (names.BLOOM_FILTERS,))

@@ -1,11 +1,12 @@
-"""Rows that move: their key is in another partition, and a global index lets it come into their own (specification, "Indexes", global indexes).
-Rows of their own partition move if ``pyhudi.update.moves.rows`` is set.
+"""Rows that move. A row whose key is in another partition moves to its own partition, with a global index (specification, "Indexes", global indexes).
+Rows within a partition move if ``pyhudi.update.moves.rows`` is set.
 
-Such a row is given twice: to the file group that holds its key, where it deletes the stored row (`TAG_LEAVES`), and without a tag, so that it is
-inserted in its own partition, in a file group that no row leaves. One commit has both, so no reader sees the key twice or missing.
+The index returns such a row twice. The first copy is tagged with the file group that contains the key, and deletes the stored row there
+(`TAG_LEAVES`). The second copy has no tag, so it is inserted in its own partition, in a file group that no row leaves. One commit has both copies, so
+every reader sees the key exactly once.
 
-The merge law decides before: a row that is older than the stored one does not move, and loses against it where that is. A row that says it is deleted
-deletes the stored row where that is. A key whose row is not there any more, because logs deleted it, is a new key.
+The merge law decides first: a row that is older than the stored row does not move, and loses against it. A row that is marked as deleted deletes the
+stored row in its file group. A key whose stored row was deleted by logs is a new key.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ class Moves:
     Args:
         open_storage: opens the table's storage inside a task.
         living: reads stored rows.
-        inserts: no stored row may be replaced, so rows only find out whether their key is still there.
-        tasks: how many tasks to use.
-        elsewhere, inside: whether rows move whose key is in another partition, and in their own.
+        inserts: whether no stored row may be replaced. Then the only question is whether the stored row still exists.
+        tasks: the number of tasks.
+        elsewhere, inside: whether rows move if their key is in another partition, or in their own partition.
     """
 
     open_storage: Callable[[], Storage]
@@ -48,7 +49,7 @@ class Moves:
     inside: bool = False
 
     def of(self, tagged: Dataset, slices: Sequence[FileSlice]) -> Dataset:
-        """Tagged rows, with `TAG_LEAVES`. ``slices`` are those that rows may leave."""
+        """Return the tagged rows with `TAG_LEAVES`. ``slices`` are those that rows may leave."""
         places = tuple(f"{piece.partition}/{piece.file_id}" for piece in slices)
         given = [field for field in tagged.schema if field.name != TAG_LEAVES]
         decided = pa.schema([*given, (TAG_LEAVES, pa.bool_())])
@@ -61,7 +62,7 @@ class Moves:
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """Task function: brings rows that may move to the file group that holds their key. Others are spread evenly, with the sort value -1."""
+    """Task function: sends rows that may move to the file group that contains their key. Other rows are spread evenly, with the sort value -1."""
 
     places: tuple[str, ...]
     tasks: int
@@ -107,7 +108,7 @@ class _Decide:
             yield from self._given(came, np.zeros(len(came), bool))
 
     def _fates(self, storage: Storage, piece: FileSlice, rows: pa.Table) -> tuple[Mask, Mask]:
-        """Say which rows' keys are stored in the slice, and which of these rows move."""
+        """Return which rows' keys are stored in the slice, and which of these rows move."""
         ordering = self.living.merging.ordering
         stays = says_deleted(rows) if not self.inserts else np.ones(len(rows), bool)
         if not ordering and not piece.logs:

@@ -1,7 +1,7 @@
 """The record index: find the file group of a key in the metadata table (specification, "Indexes", RECORD_INDEX).
 
-The text of a key decides which file group of the record index has it. Rows are brought together by these file groups, and a task reads only the
-HFile blocks that can hold one of its keys. So the cost of a look-up grows with the batch, not with the table.
+The text of a key decides which file group of the record index has its entry. Rows are shuffled by these file groups, and a task reads only the HFile
+blocks that may contain one of its keys. So the cost of a look-up grows with the batch, not with the table.
 
 The index is global: a key has one location in the table. `Elsewhere` says what happens to a row whose key is in another partition.
 Invariant: the index is read as of the state that the write started from (`MetadataSlices.of_state`).
@@ -35,11 +35,11 @@ class RecordIndex:
 
     Args:
         index: the metadata table, as of the state that the write started from.
-        slices: the newest slices of a partition of the data table; asked for the partitions of the batch only.
+        slices: returns the newest slices of a partition of the data table; called only for the partitions of the batch.
         open_storage: opens the table's storage inside a task.
-        tasks: how many tasks to use.
-        elsewhere: what becomes of rows whose key is in another partition.
-        one_row: makes one row of several with one key, if keys are unique in the table.
+        tasks: the number of tasks.
+        elsewhere: the treatment of rows whose key is in another partition.
+        one_row: reduces rows with one key to one row, if keys are unique in the table.
     """
 
     index: MetadataSlices
@@ -50,7 +50,7 @@ class RecordIndex:
     one_row: OneRowAKey
 
     def tag(self, rows: Dataset, partitions: Collection[str], exact: Collection[str]) -> Tagged:
-        """As `Index.tag`. Keys of a partition are looked up as in `FilesIndex`, if those of others do not matter."""
+        """Tag rows, as `Index.tag`. If keys of other partitions do not matter, looks up keys as `FilesIndex`."""
         whole: dict[str, str] = {}
         if self.elsewhere is Elsewhere.IGNORED:
             found = {partition: self.slices(partition) for partition in partitions}

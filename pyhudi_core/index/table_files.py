@@ -1,7 +1,7 @@
 """The global indexes that read files: find a key in the files of the whole table (specification, "Indexes", GLOBAL_SIMPLE and GLOBAL_BLOOM).
 
-Rows are brought together by a hash of their key, so that all rows of a key meet in one task, whatever their partitions are. Each task with rows looks
-into all files; key ranges and bloom filters keep most of them from being read. The cost grows with the table: with a record index it does not.
+Rows are shuffled by a hash of their key, so that all rows of a key, in any partitions, are in one task. Each task with rows looks into all files; key
+ranges and bloom filters exclude most of them. The cost grows with the table; the cost of a record index does not.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class TableFilesIndex:
     Args:
         slices: the newest slices of all partitions.
         open_storage: opens the table's storage inside a task.
-        tasks: how many tasks to use.
-        one_row: makes one row of several with one key.
-        look_up: how files are looked into.
-        logs: the logs of a slice that may hold keys which its base file does not hold.
+        tasks: the number of tasks.
+        one_row: reduces rows with one key to one row.
+        look_up: does the look-up in files.
+        logs: the logs of a slice that may contain keys which its base file does not contain.
     """
 
     slices: Callable[[], Sequence[FileSlice]]
@@ -43,7 +43,7 @@ class TableFilesIndex:
     logs: LogsOf = no_logs
 
     def tag(self, rows: Dataset, partitions: Collection[str], exact: Collection[str]) -> Tagged:
-        """As `Index.tag`. Every row is looked up, because its key may be anywhere."""
+        """Tag rows, as `Index.tag`. Every row is looked up, because its key may be in any partition."""
         found = self.slices()
         searched = _Searched(
             tuple(piece.partition for piece in found),

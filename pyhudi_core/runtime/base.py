@@ -46,7 +46,7 @@ class Executor(Protocol):
     def map(self, fn: Callable[[T], R], items: Iterable[T]) -> list[R]: ...
 
     def at_least(self, calls: int) -> Executor:
-        """Return an executor for at least this number of concurrent calls, for calls that wait for a storage. A serial executor stays serial."""
+        """Return an executor for at least this number of concurrent calls, for calls that wait for storage. A serial executor stays serial."""
         ...
 
 
@@ -72,7 +72,7 @@ class Process(Protocol):
         ...
 
     def is_gone(self, identity: str) -> bool:
-        """Say whether the process with this identity is known to have ended; False if that cannot be known here."""
+        """Return whether the process with this identity is known to have ended; False if this machine cannot know."""
         ...
 
 
@@ -92,8 +92,8 @@ class Runtime:
     """Clock, identifiers, executor, timer and process, as one value.
 
     Attributes:
-        instants: gives the times of instants, if it is not the clock.
-        writer: says who writes now, as far as it is known: ``user``, ``host``, ``program``, ``run``. No arguments of a command, no secrets.
+        instants: the source of instant times, if it is not the clock.
+        writer: facts about the current writer: ``user``, ``host``, ``program``, ``run``. It contains no arguments of a command, and no secrets.
     """
 
     clock: Clock

@@ -1,7 +1,7 @@
 """Pause the garbage collector while very many objects are made.
 
-CPython's collector runs after a number of new objects. Planning over 100,000 files makes several hundred thousand, none of them garbage,
-and the collector would take half of the time. Python documentation, module ``gc``.
+CPython's collector runs after a number of new objects. Planning over 100,000 files makes several hundred thousand objects, and none of them is
+garbage. The collector would take half of the time. Python documentation, module ``gc``.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from contextlib import contextmanager
 def collector_paused() -> Iterator[None]:
     """Switch the garbage collector off inside the block, if it was on. For work of a few seconds that makes no reference cycles.
 
-    Reference counting continues. Blocks in several threads may overlap: the thread that switched the collector off switches it on again, and the
-    others lose some of the gain.
+    Reference counting continues. Blocks in several threads may overlap: the thread that switched the collector off switches it on again, so the other
+    threads gain less.
     """
     was_on = gc.isenabled()
     gc.disable()

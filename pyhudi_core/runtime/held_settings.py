@@ -1,4 +1,4 @@
-"""Settings of an object that several threads use: changed while one of them works, and then as before."""
+"""Settings of an object that several threads use: changed while a thread needs it, and restored afterwards."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class SettingsStore(Protocol):
 
 @dataclass(slots=True)
 class _Held:
-    """What a setting was before its first user, and how many users it has."""
+    """The value of a setting before its first user, and the number of its users."""
 
     before: str
     users: int = 0
 
 
 class HeldSettings:
-    """Counts the users of each setting: the first one notes its value, the last one puts that value back."""
+    """Counts the users of each setting. The first user records the old value, and the last one restores it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -34,9 +34,9 @@ class HeldSettings:
 
     @contextmanager
     def under(self, owner: Hashable, settings: SettingsStore, values: Mapping[str, str]) -> Iterator[None]:
-        """Work under these values. ``owner`` says whose settings they are: equal owners have the same settings.
+        """Apply these values inside the block. ``owner`` is the object with the settings; equal owners have the same settings.
 
-        If users ask for different values of one key, the latest one holds for all of them. What others set meanwhile is lost.
+        If users request different values of one key, the latest value applies to all of them. Changes by other code meanwhile are lost.
         """
         with ExitStack() as entered:
             for key, value in values.items():

@@ -24,7 +24,7 @@ _SECONDS = 60
 _BYTES_FOR_A_SECOND = 1 << 20
 _MESSAGE_BYTES = 4096
 _KEPT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TZDIR")
-"""What a child may need of the environment: where libraries and time zones are."""
+"""The environment variables that a child gets: paths of libraries and of time zones."""
 
 
 def orc_stripes(data: pa.Buffer, columns: Sequence[str], stripes: Sequence[int]) -> Iterator[pa.RecordBatch]:
@@ -61,12 +61,12 @@ def orc_stripes(data: pa.Buffer, columns: Sequence[str], stripes: Sequence[int])
 
 
 def python_child(program: ModuleType, *packages: ModuleType) -> subprocess.Popen[bytes]:
-    """Start a Python process that runs the source of this module, with pipes as its input, output and errors: the only way to start a process.
+    """Start a Python process that runs a program's source, with pipes for input, output and errors. All child processes are started here.
 
-    The child takes nothing from the place where this process runs. Its folder is the root of the disk. It imports the standard library and then
-    ``packages``, from where this process has them; no module of the working folder, of PYTHONPATH, of the user's site or of a ``.pth`` file.
-    Its environment has no secret, because only `_KEPT` is handed on, and no file of this process is open in it. The program sets its own limits of
-    time and memory (`orc_child`).
+    The child does not depend on this process's environment. Its folder is the root of the disk. It imports the standard library and ``packages`` from
+    the paths of this process, and no module of the working folder, of PYTHONPATH, of the user's site or of a ``.pth`` file. Its environment has no
+    secret, because it gets only `_KEPT`. No file of this process is open in the child. The program sets its own limits of time and memory
+    (`orc_child`).
     """
     # The program is passed as text: this package may be inside an archive, and the child needs none of it.
     homes = sorted({os.path.dirname(os.path.dirname(os.path.abspath(package.__file__ or ""))) for package in packages})

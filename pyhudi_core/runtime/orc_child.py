@@ -1,8 +1,8 @@
 """The program of the child process that decodes ORC (see ``isolated``). It needs pyarrow, but nothing of this package.
 
-Input: four bytes with the length of a JSON text (columns, stripes, limits of address space in bytes and of
-processor time in seconds), the text, the file. Output: an Arrow stream with the rows of the stripes, in batches of bounded bytes
-of which none has rows of two stripes. If pyarrow refuses the file, its error goes to standard error, and the exit status is 1.
+Input: four bytes with the length of a JSON text (columns, stripes, limits of address space in bytes and of processor time in seconds), the text, the
+file. Output: an Arrow stream with the rows of the stripes, in batches of bounded bytes. No batch has rows of two stripes. If pyarrow refuses the
+file, its error goes to standard error, and the exit status is 1.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def limit(kind: int, most: int) -> None:
-    """Lower a limit of this process. A lower one that the machine sets stays."""
+    """Lower a limit of this process. A lower limit of the machine does not change."""
     hard = resource.getrlimit(kind)[1]
     lowest = most if hard == resource.RLIM_INFINITY else min(most, hard)
     resource.setrlimit(kind, (lowest, lowest))

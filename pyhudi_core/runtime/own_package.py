@@ -10,7 +10,7 @@ PACKAGES = ("pyhudi", "pyhudi_core")
 
 
 def zipped_package(version: str) -> str:
-    """Write the modules of this package into a new archive, and return its path. The folder that it is in is the caller's to remove."""
+    """Write the modules of this package into a new archive, and return its path. The caller removes the archive's folder."""
     root = Path(__file__).parents[2]
     place = Path(tempfile.mkdtemp(prefix="pyhudi-")) / f"pyhudi-{version}.zip"
     with zipfile.ZipFile(place, "w", zipfile.ZIP_DEFLATED) as archive:

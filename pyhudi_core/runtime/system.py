@@ -1,4 +1,4 @@
-"""The real runtime: the machine's clock, randomness, threads, timers and processes, and what this process says of itself in its commits.
+"""The real runtime: the machine's clock, randomness, threads, timers and processes, and the facts about this process in its commits.
 
 Executors hold no threads between calls, so Spark can send them to its workers, and they need no shutdown.
 """
@@ -33,7 +33,7 @@ def system_runtime(workers: int | None = None) -> Runtime:
     """Return the machine's clock, randomness, threads and timers.
 
     Args:
-        workers: calls that run at once; None is the number of cores that this process may use.
+        workers: the maximum number of concurrent calls; None is the number of cores that this process may use.
     """
     width = workers if workers is not None else available_cores()
     executor = SerialExecutor() if width <= 1 else ThreadExecutor(width)
@@ -87,7 +87,7 @@ class SerialExecutor:
 
 @dataclass(frozen=True, slots=True)
 class ThreadExecutor:
-    """Runs up to ``workers`` calls at once; after an error no further call is started."""
+    """Runs up to ``workers`` calls at once. After an error it starts no further call."""
 
     workers: int
 
@@ -199,20 +199,20 @@ class SystemProcess:
 
 
 _known: dict[str, str] = {}
-"""What does not change while this process runs, and each writer asks for several times. A fork begins anew."""
+"""Facts that do not change while this process runs, cached because each writer needs them several times. A fork clears them."""
 os.register_at_fork(after_in_child=_known.clear)
 
 
 def machine() -> str:
     """Return the boot and the process namespace; empty if the system does not provide them."""
     found = _known.get("machine") or _machine()
-    if found:  # what could not be read now may be readable later
+    if found:  # a failed read may succeed later
         _known["machine"] = found
     return found
 
 
 def own_start_time() -> str:
-    """Return when this process was started; empty if the system does not say."""
+    """Return the start time of this process; empty if the system does not provide it."""
     found = _known.get("started") or start_time(os.getpid()) or ""
     if found:
         _known["started"] = found
@@ -229,13 +229,13 @@ def _machine() -> str:
 
 
 def start_time(pid: int) -> str | None:
-    """Return when a running process was started, in the kernel's unit; None if it does not run, or the system does not say."""
+    """Return the start time of a running process, in the kernel's unit; None if it does not run, or the system does not provide the time."""
     fields = _stat(pid)
     return None if fields is None or fields[0] in _ENDED else fields[19]
 
 
 def has_ended(pid: int, started: str) -> bool:
-    """Say whether the process with this number and start time (empty: any) is known to have ended."""
+    """Return whether the process with this number and start time (empty: any) is known to have ended."""
     fields = _stat(pid)
     if fields is not None:
         return fields[0] in _ENDED or (bool(started) and fields[19] != started)
@@ -265,7 +265,7 @@ _RUN_OF_AIRFLOW = ("AIRFLOW_CTX_DAG_ID", "AIRFLOW_CTX_TASK_ID", "AIRFLOW_CTX_DAG
 def system_writer() -> Mapping[str, str]:
     """Return user, host, program, and the run of Airflow if there is one.
 
-    No arguments of the command are among them, because they may hold secrets.
+    Arguments of the command are not included, because they may contain secrets.
     """
     run = "/".join(filter(None, map(os.environ.get, _RUN_OF_AIRFLOW)))
     found = {"user": _user(), "host": socket.gethostname(), "program": _program(), "run": run and f"airflow {run}"}
@@ -273,7 +273,7 @@ def system_writer() -> Mapping[str, str]:
 
 
 def _user() -> str:
-    """Return the name of the process's user; its number if the system has no name for it, as in many containers."""
+    """Return the name of the process's user, or the number if the system has no name for it, as in many containers."""
     number = os.getuid()
     try:
         return pwd.getpwuid(number).pw_name
@@ -282,7 +282,7 @@ def _user() -> str:
 
 
 def _program() -> str:
-    """Return the name of the script or the package that runs, without its folder; ``python`` if there is none."""
+    """Return the name of the running script or package, without its folder; ``python`` if there is none."""
     folder, name = os.path.split(sys.argv[0] if sys.argv else "")
     if name == "__main__.py":  # a package that runs as ``python -m package``
         name = os.path.basename(folder)
@@ -290,11 +290,11 @@ def _program() -> str:
 
 
 PAGE_BYTES = "PYHUDI_MAX_PAGE_BYTES"
-"""How many inflated bytes the pages of a row group of a Parquet file may have in memory at once."""
+"""The environment variable for the maximum inflated bytes of the pages of a Parquet row group in memory."""
 
 
 def page_bytes() -> int | None:
-    """Return the limit that the environment variable `PAGE_BYTES` sets; None if it is not set. Raises `ConfigError` for a value that is no number."""
+    """Return the limit in the environment variable `PAGE_BYTES`; None if it is not set. Raises `ConfigError` if the value is not a number."""
     text = os.environ.get(PAGE_BYTES)
     if text is None:
         return None

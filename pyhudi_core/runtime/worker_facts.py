@@ -1,4 +1,7 @@
-"""What a worker of Spark has, asked in it. The function travels as it is: a worker without this package runs it, too."""
+"""Facts about a worker of Spark, found by a function that runs there.
+
+The function is sent as code, so it also runs on a worker without this package.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Pre-commit validators: Python callables that see what would be committed, and can refuse it.
+"""Pre-commit validators: Python callables that get the staged commit, and can refuse it.
 
-The names are imported on first use: who only names a validator, as a DAG file does, does not wait for what runs it.
+Names are imported on first use. So a DAG file that only names a validator does not import the code that runs it.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""What a pre-commit validator gets: the commit as it would be, the table before it, and the table after it.
+"""The input of a pre-commit validator: the staged commit, the table without it, and the table with it.
 
 Nothing is read before a validator asks for rows. Counts run on the engine that wrote the rows, in its tasks.
 """
@@ -32,7 +32,7 @@ from pyhudi_core.write.attempt import Attempt
 from pyhudi_core.write.result import CommitStats
 
 SHOWN = 3
-"""How many rows a finding shows."""
+"""The number of rows that a finding shows."""
 
 _FOUND = pa.schema([("rows", pa.int64()), ("shown", pa.string())])
 
@@ -41,7 +41,7 @@ _FOUND = pa.schema([("rows", pa.int64()), ("shown", pa.string())])
 @dataclass(frozen=True, slots=True)
 @printable
 class FoundRows:
-    """Rows that a validator looked for: how many there are, and the keys or values of the first ones."""
+    """The rows that a validator found: their number, and the keys or values of the first ones."""
 
     rows: int = 0
     shown: tuple[str, ...] = ()
@@ -58,12 +58,12 @@ class FoundRows:
 @dataclass(frozen=True, slots=True)
 @printable
 class Candidate:
-    """What would be committed now.
+    """The staged commit.
 
     Attributes:
         attempt: the attempt, with all its files written.
         timeline: the table's timeline; the commit would be the next one on it.
-        engine: where counts run.
+        engine: the engine that runs counts.
     """
 
     attempt: Attempt
@@ -84,12 +84,12 @@ class Candidate:
 
     @property
     def operation(self) -> str:
-        """What is done, in Hudi's words: ``UPSERT``, ``COMPACT`` and so on."""
+        """The operation, in Hudi's words: ``UPSERT``, ``COMPACT`` and others."""
         return self.attempt.metadata.operation or ""
 
     @property
     def is_service(self) -> bool:
-        """Whether a table service commits, which changes no rows."""
+        """Whether the commit is of a table service, which changes no rows."""
         return self.operation in SERVICE_OPERATIONS
 
     @property
@@ -99,7 +99,7 @@ class Candidate:
 
     @property
     def extra_metadata(self) -> dict[str, str]:
-        """The strings that the commit keeps."""
+        """The extra metadata of the commit."""
         return dict(self.attempt.metadata.extra)
 
     @property
@@ -109,7 +109,7 @@ class Candidate:
 
     @property
     def key_columns(self) -> tuple[str, ...]:
-        """By what rows are shown: the record key, or in tables without meta columns the key columns, or else the first column."""
+        """The columns that identify rows in findings: the record key; in tables without meta columns the key columns, or else the first column."""
         config = self.attempt.transaction.context.config
         if config.populate_meta_fields:
             return (RECORD_KEY,)
@@ -117,11 +117,11 @@ class Candidate:
 
     @property
     def read_table(self) -> bool:
-        """Whether a validator has looked at the table, not only at the written rows; then another commit can change the answer."""
+        """Whether a validator has read the table, and not only the written rows. Then another commit can change the result."""
         return bool(self._before)
 
     def written(self, columns: Sequence[str] | None = None, where: object = None) -> Scan:
-        """Return the rows that the commit changes or adds, as they will be; of a table service, which changes none, the rows of its new files."""
+        """Return the rows that the commit changes or adds, in their new state; for a table service, the rows of its new files."""
         return reads.staged(self.attempt.transaction.context, self.attempt, columns, where)
 
     def before(self, columns: Sequence[str] | None = None, where: object = None) -> Scan:
@@ -144,11 +144,11 @@ class Candidate:
         return self._before[0]
 
     def among(self, found: Scan, column: str, values: Any) -> Scan:
-        """Return the rows of a scan whose value in a column is one of these; files that cannot have one are skipped."""
+        """Return the rows of a scan whose value in a column is one of the given values. Skips files that cannot contain one."""
         return lookups.joined(found, (values, column))
 
     def count(self, found: Scan) -> int:
-        """Say how many rows a scan has. Nothing is read if commits and footers say it."""
+        """Return the number of rows of a scan. Reads no rows if commits and footers have the number."""
         rows = found.rows
         if rows.predicate is None and rows.changed_by is None and rows.keys is None:
             known = rows_of_slices(self.attempt.transaction.context, found.slices())
@@ -157,7 +157,7 @@ class Candidate:
         return self.find(found, shown=0).rows
 
     def find(self, found: Scan, shown: int = SHOWN) -> FoundRows:
-        """Count the rows of a scan, and show the first ones: the columns of the scan."""
+        """Count the rows of a scan, and show the first ones with the columns of the scan."""
         return _summed(dataset_of(found, self.engine).map(partial(_counted, shown), _FOUND).collect(), shown)
 
     def violating(self, rule: str | Any, found: Scan) -> FoundRows:
@@ -167,9 +167,9 @@ class Candidate:
         return self.find(limited)
 
     def repeated(self, found: Scan, shown: int = SHOWN) -> FoundRows:
-        """Return the values of a scan's columns that several of its rows have; ``rows`` counts these rows. Rows with a null have no value.
+        """Return the values that several rows of a scan have in its columns; ``rows`` counts these rows. Rows with a null are ignored.
 
-        The rows are brought together by their values, so a task holds the values of its share.
+        The rows are shuffled by their values, so each task holds only a part of the values.
         """
         rows = dataset_of(found, self.engine)
         tasks = max(1, min(len(found.slices()), self.engine.cores))
@@ -188,7 +188,7 @@ def _summed(found: pa.Table, shown: int) -> FoundRows:
 
 
 def _counted(shown: int, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Task function: how many rows, and texts of the first ones."""
+    """Task function: counts rows, and makes texts of the first ones."""
     rows, texts = 0, list[str]()
     for batch in batches:
         rows += batch.num_rows
@@ -198,7 +198,7 @@ def _counted(shown: int, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> I
 
 
 def _by_value(tasks: int, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Task function: rows without nulls, with the task that takes all rows with these values."""
+    """Task function: returns rows without nulls, and the number of the task that gets all rows with the same values."""
     for batch in batches:
         kept = batch.drop_null()
         # Zero is added, so that -0.0 and 0.0, which are equal, have one text.
@@ -209,7 +209,7 @@ def _by_value(tasks: int, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> 
 
 
 def _repeats(shown: int, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Task function: values that several rows of the task have."""
+    """Task function: returns the values that several rows of the task have."""
     held = [batch for batch in batches if batch.num_rows]
     if not held:
         return
@@ -222,7 +222,7 @@ def _repeats(shown: int, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> I
 
 
 def _texts(rows: pa.RecordBatch) -> list[str]:
-    """Return the few rows that a finding shows, as texts."""
+    """Return the rows of a finding as texts."""
     names = ["key" if name == RECORD_KEY else name for name in rows.schema.names]
     return [
         " ".join(f"{name}={value!r}" for name, value in zip(names, row.values(), strict=True))

@@ -1,4 +1,4 @@
-"""A scan as a dataset of an engine: its slices are read in the engine's tasks, and no row comes to the driver that is not collected."""
+"""Make a scan a dataset of an engine: tasks of the engine read its slices. Only collected rows come to the driver."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TASKS_PER_CORE = 4
 
 
 def dataset_of(found: Scan, engine: Engine) -> Dataset:
-    """Return the rows of a scan. A task reads its slices one after the other; the largest slices are dealt out first.
+    """Return the rows of a scan. A task reads its slices one after the other; the largest slices are assigned first.
 
     Raises `ConfigError` on Spark for storage that lives in this process only.
     """
@@ -34,7 +34,7 @@ def dataset_of(found: Scan, engine: Engine) -> Dataset:
 
 @dataclass(frozen=True, slots=True)
 class _ReadSlices:
-    """Task function: the rows of the slices of its payload."""
+    """Task function: reads the rows of the slices in its payload."""
 
     open_storage: Callable[[], Storage]
     reader: SliceReader

@@ -1,7 +1,6 @@
 """Ready-made pre-commit validators. Rules about single rows read only the rows that a commit changes or adds.
 
-A rule holds after the commit if it held before it: rows that the commit does not touch are not read again. Only `unique` and `row_count` look at the
-table.
+A rule that held before the commit still holds for unchanged rows, so these rows are not read. Only `unique` and `row_count` read the table.
 """
 
 from __future__ import annotations
@@ -27,25 +26,25 @@ else:
     predicates = lazy("pyhudi_core.predicates")
 
 _FEW = 100_000
-"""Up to so many written values, `unique` reads only the rows of the table that have one of them."""
+"""The maximum number of written values for which `unique` reads only the table's rows with one of these values."""
 
 
 @set_module("pyhudi")
 def not_null(*columns: str) -> NotNull:
-    """No written row has a null in one of the columns."""
+    """Require that no written row has a null in one of the columns."""
     return NotNull(_checked(columns, "not_null"))
 
 
 @set_module("pyhudi")
 def unique(*columns: str) -> Unique:
-    """No two rows of the table have the same values of the columns, taken together. Rows with a null in one of them are not compared."""
+    """Require that no two rows of the table have the same values in the columns. Rows with a null in one of them are not compared."""
     return Unique(_checked(columns, "unique"))
 
 
 @set_module("pyhudi")
 @refuses_wrong_types
 def in_range(column: str, low: Any = None, high: Any = None) -> Satisfies:
-    """Return the values of a column in the written rows are not below ``low`` and not above ``high``.
+    """Require that the values of a column in the written rows are not below ``low`` and not above ``high``.
 
     Nulls are not compared; NaN is above every number.
     """
@@ -60,7 +59,7 @@ def in_range(column: str, low: Any = None, high: Any = None) -> Satisfies:
 
 @set_module("pyhudi")
 def satisfies(condition: Any) -> Satisfies:
-    """Return a condition (SQL text, or a ``pyarrow.compute.Expression``) is true for every written row. Null is not true."""
+    """Require that a condition (SQL text, or a ``pyarrow.compute.Expression``) is true for every written row. Null is not true."""
     if condition is None:
         raise InvalidOptionError("satisfies needs a condition", hint="For example satisfies('price >= 0').")
     return Satisfies(condition, f"satisfies({str(condition)!r})")
@@ -69,7 +68,7 @@ def satisfies(condition: Any) -> Satisfies:
 @set_module("pyhudi")
 @refuses_wrong_types
 def row_count(at_least: int | None = None, at_most: int | None = None, *, unchanged: bool = False) -> RowCount:
-    """The table has so many rows after the commit; with ``unchanged``, as many as before it."""
+    """Require this number of rows in the table after the commit; with ``unchanged``, the number before the commit."""
     if at_least is None and at_most is None and not unchanged:
         raise InvalidOptionError("row_count needs a bound", hint="For example row_count(at_least=1).")
     for side, bound in (("at_least", at_least), ("at_most", at_most)):
@@ -85,13 +84,13 @@ def row_count(at_least: int | None = None, at_most: int | None = None, *, unchan
 @dataclass(frozen=True, slots=True)
 @printable
 class NotNull:
-    """See `not_null`."""
+    """The validator of `not_null`."""
 
     columns: tuple[str, ...]
 
     @property
     def name(self) -> str:
-        """As it is written in Python."""
+        """The call in Python."""
         return _call("not_null", self.columns)
 
     def refuse_unfit(self, schema: pa.Schema) -> None:
@@ -99,7 +98,7 @@ class NotNull:
         _refuse_absent(self.name, self.columns, schema)
 
     def __call__(self, candidate: Candidate) -> str:
-        """What is wrong; empty if nothing."""
+        """Return what is wrong; empty if nothing."""
         found = []
         for column in self.columns:
             nulls = candidate.find(candidate.written(candidate.key_columns, f"`{column.replace('`', '``')}` IS NULL"))
@@ -110,17 +109,17 @@ class NotNull:
 @dataclass(frozen=True, slots=True)
 @printable
 class Unique:
-    """See `unique`."""
+    """The validator of `unique`."""
 
     columns: tuple[str, ...]
 
     @property
     def name(self) -> str:
-        """As it is written in Python."""
+        """The call in Python."""
         return _call("unique", self.columns)
 
     def refuse_unfit(self, schema: pa.Schema) -> None:
-        """Raise `SchemaMismatchError` if a column does not exist, `InvalidOptionError` if its values have no text to be compared by."""
+        """Raise `SchemaMismatchError` if a column does not exist, and `InvalidOptionError` if its values cannot be compared as texts."""
         _refuse_absent(self.name, self.columns, schema)
         for column in self.columns:
             kind = schema.field(column).type
@@ -130,7 +129,7 @@ class Unique:
                 )
 
     def __call__(self, candidate: Candidate) -> str:
-        """What is wrong; empty if nothing. Rows without a written value are not read again if the values are few."""
+        """Return what is wrong; empty if nothing. If the written values are few, reads only rows with one of them."""
         stats, found = candidate.stats, candidate.after(self.columns)
         rows = stats.rows_inserted + stats.rows_updated
         if not candidate.is_service and rows <= _FEW:
@@ -143,7 +142,7 @@ class Unique:
 @dataclass(frozen=True, slots=True)
 @printable
 class Satisfies:
-    """See `satisfies` and `in_range`. ``name`` is as it is written in Python."""
+    """The validator of `satisfies` and `in_range`. ``name`` is the call in Python."""
 
     condition: Any
     name: str
@@ -153,12 +152,12 @@ class Satisfies:
         predicates.Predicate.of(self.condition, with_meta_fields(schema))
 
     def refuse_unreadable(self) -> None:
-        """Raise `PredicateError` if the condition is no SQL, before any schema is known."""
+        """Raise `PredicateError` if the condition is not valid SQL, before a schema is known."""
         if isinstance(self.condition, str):
             predicates.Predicate.refuse_syntax(self.condition)
 
     def __call__(self, candidate: Candidate) -> str:
-        """What is wrong; empty if nothing."""
+        """Return what is wrong; empty if nothing."""
         found = candidate.violating(self.condition, candidate.written(candidate.key_columns))
         return f"{found} for which it is not true" if found else ""
 
@@ -166,7 +165,7 @@ class Satisfies:
 @dataclass(frozen=True, slots=True)
 @printable
 class RowCount:
-    """See `row_count`."""
+    """The validator of `row_count`."""
 
     at_least: int | None
     at_most: int | None
@@ -174,12 +173,12 @@ class RowCount:
 
     @property
     def name(self) -> str:
-        """As it is written in Python."""
+        """The call in Python."""
         given = (("at_least", self.at_least), ("at_most", self.at_most), ("unchanged", self.unchanged or None))
         return f"row_count({', '.join(f'{key}={value}' for key, value in given if value is not None)})"
 
     def __call__(self, candidate: Candidate) -> str:
-        """What is wrong; empty if nothing. Rows are read only of file groups with log files."""
+        """Return what is wrong; empty if nothing. Reads only rows of file groups with log files."""
         rows = candidate.count(candidate.after(candidate.key_columns))
         low, high = self.at_least, self.at_most
         if (low is not None and rows < low) or (high is not None and rows > high):

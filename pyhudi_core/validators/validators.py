@@ -1,4 +1,4 @@
-"""Asks pre-commit validators about an attempt, all of them, and says which refuse it and why."""
+"""Run all pre-commit validators on an attempt, and collect the reasons of those that refuse it."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from pyhudi_core.validators.candidate import Candidate
 from pyhudi_core.write.attempt import Attempt
 
 Validator = Callable[[Candidate], object]
-"""Returns None, True or an empty text if the commit may be made; False, or a text that says what it found, if not. It may also raise."""
+"""A validator accepts the commit with None, True or an empty text. It refuses with False, with a text that gives the reason, or with an exception."""
 
 
 @dataclass(frozen=True, slots=True)
 class Validators:
-    """Some validators, in their order."""
+    """Several validators, in their order."""
 
     validators: tuple[Validator, ...]
 
     @classmethod
     def of(cls, given: Sequence[Validator]) -> Validators | None:
-        """Return the validators of a ``pre_commit=``; None if there are none. Raises `InvalidOptionError` if they are no callables."""
+        """Return the validators of the argument ``pre_commit``; None if there are none. Raises `InvalidOptionError` if one is not callable."""
         if callable(given) or isinstance(given, str | bytes) or not isinstance(given, Sequence):
             raise InvalidOptionError(
                 f"pre_commit= takes a list of validators, not {type(given).__name__}",
@@ -40,14 +40,17 @@ class Validators:
         return cls(tuple(given)) if given else None
 
     def refuse_unfit(self, schema: pa.Schema) -> None:
-        """Raise what validators with a method ``refuse_unfit`` raise; the ready-made ones look for their columns."""
+        """Call ``refuse_unfit`` of validators that have it, which may raise; the ready-made ones look for their columns."""
         for validator in self.validators:
             look = getattr(validator, "refuse_unfit", None)
             if look is not None:
                 look(schema)
 
     def run(self, attempt: Attempt, timeline: Timeline) -> bool:
-        """Ask all; returns whether one has read the table. Raises `PreCommitError`, and errors of this package that a validator met while it read."""
+        """Run all validators; return whether one has read the table.
+
+        Raises `PreCommitError`, and errors of this package that a validator met while it read.
+        """
         context = attempt.transaction.context
         candidate = Candidate(attempt, timeline, attempt.engine or engine_for(None, context.runtime.executor))
         failures = {_name(one): found for one in self.validators if (found := _finding(one, candidate)) is not None}
@@ -64,7 +67,7 @@ class Validators:
 
 
 def _finding(validator: Validator, candidate: Candidate) -> str | None:
-    """Return what a validator has against the commit; None if nothing."""
+    """Return the reason why a validator refuses the commit; None if it accepts."""
     try:
         answer = validator(candidate)
     except HudiError:
