@@ -22,9 +22,9 @@ _INTEGER = "IntWrapper"
 
 
 def comparable(deletes: DeleteColumns, columns: Sequence[pa.DataType]) -> tuple[list[pa.Array], Mask]:
-    """Return the ordering values for columns of these types, and which deletes can be compared with rows; the other ones win outright.
+    """Return the ordering values for columns of these types, and which deletes can be compared with rows. The other deletes win outright.
 
-    The values of deletes that win outright are null; so is a value that a delete with several ordering values does not have.
+    The values of deletes that win outright are null. Missing values of deletes with several ordering values are null, too.
     """
     count = len(deletes)
     compared = deletes.counts == len(columns) if columns else np.zeros(count, bool)
@@ -58,7 +58,7 @@ def _as_column(part: Wrapped, column: pa.DataType, compared: Mask, only: bool) -
 
 
 def _cast(values: pa.Array, column: pa.DataType) -> tuple[pa.Array, Mask]:
-    """Return the values in the column's type, and which of them it holds without loss."""
+    """Return the values in the column's type, and which of them the column can store without loss."""
     try:
         return values.cast(column), np.ones(len(values), bool)
     except _CAST_ERRORS:
@@ -76,7 +76,7 @@ def _cast(values: pa.Array, column: pa.DataType) -> tuple[pa.Array, Mask]:
 
 
 def _joined(parts: Iterable[tuple[Ints, pa.Array]], column: pa.DataType, compared: Mask) -> pa.Array:
-    """Return one value for each delete; null where there is none, and for deletes that are not compared."""
+    """Return one value for each delete; null if there is none, or if the delete is not compared."""
     found = list(parts)
     if len(found) == 1 and len(found[0][0]) == len(compared) and compared.all():
         return found[0][1]
@@ -90,7 +90,7 @@ def _joined(parts: Iterable[tuple[Ints, pa.Array]], column: pa.DataType, compare
 
 
 def _classes_of(column: pa.DataType) -> frozenset[str]:
-    """Return the wrappers in which Java writers put values of a column."""
+    """Return the wrappers that Java writers use for values of a column."""
     types = pa.types
     if types.is_int32(column):
         return frozenset({_INTEGER})

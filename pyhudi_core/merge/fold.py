@@ -4,11 +4,11 @@ The order matters (specification, "Merge Modes"; releases 1.0 to 1.2 do the same
 order of their arrival, and only the result meets the base row. So a delete may be replaced by a later entry before it meets the base row.
 The fold runs in rounds: round n takes entry n of every key that has so many entries, all keys at once. `MergeLaw` decides each pair.
 
-The state of a key says, for each column, which entry its value comes from, so that partial updates and mergers need no copies. The rows that a
-merger makes are entries of their own, appended to those of the logs.
+The state of a key has, for each column, the entry of its value, so that partial updates and mergers need no copies. Rows made by a merger are
+appended to the entries of the logs.
 
-`SliceMerge` lays the states over the base, a batch at a time: base rows without an entry pass; those with one are replaced, kept or dropped by
-the law; states without a base row come last, as inserts.
+`SliceMerge` applies the states to the base rows, in batches. Base rows without an entry pass unchanged. The law replaces, keeps or drops base rows
+with an entry. States without a base row come last, as inserts.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class Folded:
     """One state for each key.
 
     Attributes:
-        entries: those of the logs, and behind them the rows that a merger made.
+        entries: the entries of the logs, followed by the rows that a merger made.
         keys: the keys, each once.
-        entry: the entry that decided; its ordering value is the state's.
-        deleted, outright: whether the key is deleted, and whether that wins over any base row.
+        entry: the deciding entry; its ordering value is the ordering value of the state.
+        deleted, outright: whether the key is deleted, and whether the delete wins over any base row.
         sources: for each column, the entry of its value, or `ABSENT`; None if that is ``entry`` for all.
     """
 
@@ -51,7 +51,7 @@ class Folded:
         return len(self.entry)
 
     def versions(self, which: Ints) -> Versions:
-        """Return these states, to be compared."""
+        """Return these states as versions, for comparison."""
         return self.entries.versions(self.entry[which], self.deleted[which], self.outright[which])
 
 
@@ -89,7 +89,7 @@ class _State:
         return cls(entries, first.copy(), entries.deleted[first], entries.outright[first], sources)
 
     def meet(self, which: Ints, arriving: Ints, law: MergeLaw) -> None:
-        """One more entry for each of these keys."""
+        """Add one more entry to each of these keys."""
         if (merger := law.merger_in_logs) is not None:
             rows = ~(self.deleted[which] | self.entries.deleted[arriving])
             self._make(which[rows], arriving[rows], merger)
@@ -107,7 +107,7 @@ class _State:
         self.outright[won] = self.entries.outright[winners]
 
     def _make(self, which: Ints, arriving: Ints, merger: PairMerger) -> None:
-        """Rows meet rows. Where the merger says that they are a delete, Hudi keeps what was there."""
+        """Merge two rows by the merger. If the merger says that the result is a delete, the older row stays, as in Hudi."""
         if not len(which):
             return
         rows = self.entries.rows
@@ -117,7 +117,7 @@ class _State:
         self.entries = self.entries.followed_by(made.rows if stays.all() else made.rows.filter(pa.array(stays)))
 
     def _fill_in(self, which: Ints, arriving: Ints, wins: Mask, mixed: Mask) -> None:
-        """Partial updates: where two rows are mixed, the loser fills the columns that the winner does not have."""
+        """Apply partial updates: of two mixed rows, the loser fills the columns that the winner does not have."""
         assert self.sources is not None
         assert self.entries.present is not None
         for column, sources in enumerate(self.sources):
@@ -129,10 +129,10 @@ class _State:
 
 @dataclass(slots=True)
 class SliceMerge:
-    """The states laid over the rows of a base file; first `over_base`, then `inserts`.
+    """Applies the states to the rows of a base file. Call `over_base` first, then `inserts`.
 
     Attributes:
-        keys_of: gives a batch's record keys.
+        keys_of: returns a batch's record keys.
         updates, deletes: how many base rows were replaced, or dropped, so far.
     """
 
@@ -147,12 +147,12 @@ class SliceMerge:
         self._met = np.zeros(len(self.folded), bool)
 
     def over_base(self, base: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the base rows as they are now; ``base`` has the columns of the entries' rows."""
+        """Yield the merged base rows; ``base`` has the columns of the entries' rows."""
         for batch in base:
             yield from self._over(batch)
 
     def inserts(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows that no base row met."""
+        """Yield the rows without a base row."""
         left = np.flatnonzero(~self._met & ~self.folded.deleted)
         for start in range(0, len(left), _BATCH_ROWS):
             yield from take_rows(self.folded, left[start : start + _BATCH_ROWS]).to_batches()
@@ -191,7 +191,7 @@ class SliceMerge:
 
 
 def take_rows(folded: Folded, which: Ints, below: pa.Table | None = None) -> pa.Table:
-    """Return the rows of these states; what a partial state has not is taken from the rows ``below``, or null."""
+    """Return the rows of these states. Missing values of a partial state come from the rows ``below``, or are null."""
     rows = folded.entries.rows
     if folded.sources is None:
         return rows.take(pa.array(folded.entry[which]))
@@ -214,13 +214,13 @@ def _fill(values: pa.ChunkedArray, sources: Ints, below: pa.ChunkedArray | None)
 
 @dataclass(frozen=True, slots=True)
 class _DataColumns:
-    """A merger that sees the columns of the table only; the other columns (positions, tags) are those of the newer version."""
+    """A merger that gets only the columns of the table; the other columns (positions, tags) come from the newer version."""
 
     merger: PairMerger
     names: Sequence[str]
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
-        """As `PairMerger.merge`."""
+        """Merge as `PairMerger.merge`."""
         made = self.merger.merge(older.select(self.names), newer.select(self.names))
         columns = [(made.rows if name in self.names else newer).column(name) for name in newer.column_names]
         return MergedPairs(pa.table(columns, schema=newer.schema), made.gone, made.completed)
@@ -231,8 +231,8 @@ def one_row_a_key(
 ) -> pa.Table:
     """Keep one row of each key of a batch, as if its rows had arrived one after the other by ``position``.
 
-    ``data``: the columns of the table, which a merger sees. Without a merger, or with one that does not combine (`TableMerger.combines`), the
-    merge law chooses one of the versions.
+    ``data``: the columns of the table, which a merger gets. Without a merger, or with one that does not combine (`TableMerger.combines`), the merge
+    law chooses one of the versions.
     """
     single = MergeLaw(ordering).reduce(rows, key, position)
     if len(single) == len(rows) or merger is None or not merger.combines:

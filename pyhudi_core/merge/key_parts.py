@@ -1,4 +1,4 @@
-"""Parts of the keys of a file group, by a hash: what is merged at once if the logs of a slice are larger than the memory for them.
+"""Divide the keys of a file group into parts by a hash. If the logs of a slice do not fit into memory, one part is merged at a time.
 
 Every entry of a key and its base row are in one part, so each part is merged alone, and all parts together are the slice.
 """
@@ -15,13 +15,13 @@ from pyhudi_core.formats.key_hash import hash_keys
 from pyhudi_core.merge.law import Mask
 
 MOST_PARTS = 1 << 12
-"""A slice is not cut into more parts: then a key, or a few of them, have very many entries, and the slice is refused."""
+"""The maximum number of parts of a slice. If more are needed, a few keys have very many entries, and the slice is refused."""
 _AT_ONCE = 64
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
 class LogsTooLargeError(Exception):
-    """The entries of a part are larger than the memory for them. ``parts``: into how many it is to be cut. Never leaves ``merge``."""
+    """The entries of a part are larger than the memory for them. ``parts``: the needed number of parts. This error is handled inside ``merge``."""
 
     def __init__(self, parts: int) -> None:
         super().__init__(parts)
@@ -30,13 +30,13 @@ class LogsTooLargeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class KeyPart:
-    """The keys whose hash gives ``number`` modulo ``of``; all keys by default."""
+    """The keys whose hash modulo ``of`` is ``number``; all keys by default."""
 
     number: int = 0
     of: int = 1
 
     def holds(self, keys: pa.Array | pa.ChunkedArray) -> Mask:
-        """Say which of the keys are in it; the keys are not null."""
+        """Return which of the keys are in this part; the keys are not null."""
         if self.of == 1:
             return np.ones(len(keys), bool)
         # File groups of consistent hashing hold keys of one range of hashes, so the bits are mixed once more.
@@ -44,12 +44,14 @@ class KeyPart:
         return np.asarray(mixed % np.uint64(self.of) == np.uint64(self.number), bool)
 
     def cut(self, parts: int) -> list[Self]:
-        """Return the same keys in so many parts."""
+        """Divide these keys into so many parts."""
         return [type(self)(self.number + self.of * place, self.of * parts) for place in range(parts)]
 
 
 def parts_for(held: int, read: int, whole: int, most: int) -> int:
-    """Say into how many parts a part is cut of which ``held`` bytes of entries came from ``read`` of ``whole`` bytes of logs: a power of two."""
+    """Return the number of parts, a power of two, for a part that is too large: ``held`` bytes of entries came from ``read`` of ``whole`` bytes of
+    logs.
+    """
     expected = held * max(1.0, whole / max(1, read))
     parts = 2
     while parts < _AT_ONCE and expected > parts * most * 0.75:

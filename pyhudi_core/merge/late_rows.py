@@ -1,7 +1,7 @@
-"""Which new rows are older than the delete of their key in the logs of a file slice.
+"""Find new rows that are older than the delete of their key in the logs of a file slice.
 
-A slice's logs keep a delete until they are compacted. Until then it wins over an older row, also over one that is written after it. The compaction
-removes the delete with the row. So an older row in a log of the slice after the compaction would be a row that nobody had seen before.
+A slice's logs contain a delete until they are compacted. Until then the delete wins over an older row, even if the row was written after the delete.
+The compaction removes the delete and the row. After the compaction, an older row in a new log would suddenly become visible.
 
 Memory is bounded by the slice's logs in the columns that are compared, or a limit if they are larger (``merge/key_parts.py``).
 """
@@ -23,9 +23,9 @@ from pyhudi_core.storage.base import Storage
 
 
 def older_than_deletes(storage: Storage, piece: FileSlice, merging: Merging, rows: pa.Table, schema: pa.Schema) -> Mask:
-    """Say which of the rows lose against a delete to which the logs come for their key. Reads no base file.
+    """Return which rows lose against the delete that is the result of the logs for their key. Reads no base file.
 
-    Ordering values alone decide. Behind a partial block readers let any row replace a delete, so a late one would bring the old base row back.
+    Only ordering values decide. After a partial block, readers let any row replace a delete, so a late row would bring the old base row back.
 
     Args:
         rows: rows with record key and ordering columns, without deletes.

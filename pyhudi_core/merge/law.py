@@ -1,8 +1,9 @@
 """The merge law: which of two versions of a row wins.
 
-Everything that merges asks it: the rewrite of a base file, the fold of logs, the reduction of a batch to one version of each key.
+Every merge uses it: the rewrite of a base file, the fold of logs, the reduction of a batch to one version of each key.
 
-Specification, "Merge Modes"; where it is silent, what Hudi 1.0.2 and 1.2.0 answered (docs/merging.md, decision 0030). Arrow in, masks and tables out.
+Specification, "Merge Modes". Where the specification is silent, the law follows tests of Hudi 1.0.2 and 1.2.0 (docs/merging.md, decision 0030). The
+functions take Arrow tables, and return masks and tables.
 
 The law
 - `COMMIT_TIME_ORDERING`, or no ordering columns: the newer version wins.
@@ -50,7 +51,7 @@ class MergedPairs:
 
 
 class PairMerger(Protocol):
-    """Merges pairs of versions, meta columns included; none of them is a delete."""
+    """Merges pairs of versions, meta columns included; no version is a delete."""
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
         """Return one row for each pair, in the order of the pairs, in the schema of ``newer``."""
@@ -58,39 +59,39 @@ class PairMerger(Protocol):
 
 
 class TableMerger(PairMerger, Protocol):
-    """The merger of a table: it also says what a write has to know of it."""
+    """The merger of a table, with the facts that a write needs."""
 
     @property
     def combines(self) -> bool:
-        """Whether it merges the versions of one batch, too. If not, ordering values choose one of them, as Hudi's payloads do before a write."""
+        """Whether it also merges the versions within one batch. If not, ordering values choose one version, as Hudi's payloads do before a write."""
         ...
 
     @property
     def can_delete(self) -> bool:
-        """Whether pairs or rows can be deletes without ``_hoodie_is_deleted``."""
+        """Whether the merger can turn pairs or rows into deletes without ``_hoodie_is_deleted``."""
         ...
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The columns by which it merges, beside the ordering columns, as far as that is known."""
+        """The columns that the merger reads, in addition to the ordering columns, if they are known."""
         ...
 
     @property
     def fails_without(self) -> bool:
-        """Whether it cannot merge rows without the columns of `needs`."""
+        """Whether the merger cannot merge rows without the columns of `needs`."""
         ...
 
     def deletes(self, rows: pa.Table) -> Mask:
-        """Say which rows are deletes where there is no older version."""
+        """Return which rows are deletes if there is no older version."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """What the law compares: one version of a row in each place.
+    """The input of the law: one version of a row in each place.
 
     Attributes:
-        orderings: the ordering columns; without any column where only the order of commits decides.
+        orderings: the ordering columns; empty if only the order of commits decides.
         deleted: which versions are deletes.
         outright: which deletes have no ordering value (Hudi calls them commit-time deletes).
         listed: which deletes come from a delete block.
@@ -105,8 +106,9 @@ class Versions:
     def of_rows(
         cls, rows: pa.Table | pa.RecordBatch, ordering: Sequence[str], marked: tuple[str, str] = ("", "")
     ) -> Self:
-        """Return rows that arrive: those whose ``_hoodie_is_deleted`` is true are deletes, and those with the second text of ``marked`` in the column
-        that the first one names.
+        """Return the versions of new rows. A row is a delete if its ``_hoodie_is_deleted`` is true.
+
+        ``marked`` names a column and a text; a row with this text in this column is a delete, too.
         """
         orderings = _columns(rows, ordering)
         deleted = says_deleted(rows)
@@ -117,7 +119,7 @@ class Versions:
 
     @classmethod
     def of_stored(cls, rows: pa.Table | pa.RecordBatch, ordering: Sequence[str]) -> Self:
-        """Return rows of a base file: they are there, whatever they say."""
+        """Return the versions of rows of a base file. No stored row is a delete."""
         none = np.zeros(rows.num_rows, bool)
         return cls(_columns(rows, ordering), none, none, none)
 
@@ -136,7 +138,7 @@ class MergeLaw:
 
     Attributes:
         ordering: the ordering columns; none if only the order of commits decides.
-        merger: makes one row out of two; None in the modes that choose one of the two.
+        merger: makes one row of two versions; None in the modes that choose one of them.
     """
 
     ordering: tuple[str, ...] = ()
@@ -144,18 +146,19 @@ class MergeLaw:
 
     @property
     def merger_in_logs(self) -> PairMerger | None:
-        """What makes one row out of two entries of logs."""
+        """The merger for two entries of logs."""
         return self.merger
 
     def newer_wins(
         self, newer: Versions, older: Versions, *, in_logs: bool = False, mixed: Mask | bool = False
     ) -> Mask:
-        """For each pair of versions, whether the newer one wins.
+        """Return for each pair of versions whether the newer one wins.
 
         Args:
             newer, older: the two versions of each pair; with a merger, one of them is a delete.
             in_logs: both versions are entries of logs.
-            mixed: which pairs partial updates mix; a delete then wins, or is forgotten, whatever its ordering value is.
+            mixed: the pairs that partial updates mix. In such a pair the ordering value of a delete does not matter: the delete wins, or is
+                forgotten.
         """
         if not newer.orderings.num_columns:
             return np.ones(len(newer), bool)
@@ -198,12 +201,12 @@ class MergeLaw:
 
 
 def by_ordering(newer: Versions, older: Versions) -> Mask:
-    """For each pair of versions, whether the ordering values of the newer one are not lower."""
+    """Return for each pair of versions whether the ordering values of the newer one are not lower."""
     return not_lower(*(_as_compared(each.orderings) for each in (newer, older)))
 
 
 def says_deleted(rows: pa.Table | pa.RecordBatch) -> Mask:
-    """Say which rows say that they are deleted: the boolean column ``_hoodie_is_deleted`` is true, as Hudi's payload classes read it."""
+    """Return which rows are marked as deleted: their boolean column ``_hoodie_is_deleted`` is true, as Hudi's payload classes read it."""
     index = rows.schema.get_field_index(IS_DELETED)
     if index < 0 or not pa.types.is_boolean(rows.schema.field(index).type):
         return np.zeros(rows.num_rows, bool)
@@ -211,14 +214,14 @@ def says_deleted(rows: pa.Table | pa.RecordBatch) -> Mask:
 
 
 def _has_word(rows: pa.Table | pa.RecordBatch, column: str, word: str) -> Mask:
-    """Say which rows have this text, in this case, in a column; of columns of other types, which values have this text."""
+    """Return which rows have this text (with the same case) in a column; in columns of other types, which values have this text."""
     if column not in rows.schema.names or pa.types.is_nested(rows.schema.field(column).type):
         return np.zeros(rows.num_rows, bool)
     return mask(pc.fill_null(pc.equal(pc.cast(rows.column(column), pa.string()), word), False))
 
 
 def not_lower(new: pa.Table, old: pa.Table) -> Mask:
-    """For each pair of rows, whether the new values are not lower than the old ones; columns are compared one after the other."""
+    """Return for each pair of rows whether the new values are not lower than the old ones. Columns are compared one after the other."""
     found = np.ones(new.num_rows, bool)
     equal = np.ones(new.num_rows, bool)
     for one, other in zip(new.columns, old.columns, strict=True):
@@ -229,7 +232,7 @@ def not_lower(new: pa.Table, old: pa.Table) -> Mask:
 
 
 def compare(new: pa.ChunkedArray, old: pa.ChunkedArray) -> tuple[Mask, Mask]:
-    """For each pair of values, whether the new one is lower, and whether it is higher. Null is the lowest."""
+    """Return for each pair of values whether the new one is lower, and whether it is higher. Null is the lowest."""
     new, old = _signed(new), _signed(old)
     lower, higher = _true(pc.less(new, old)), _true(pc.greater(new, old))
     if new.null_count or old.null_count:
@@ -247,7 +250,7 @@ def compare(new: pa.ChunkedArray, old: pa.ChunkedArray) -> tuple[Mask, Mask]:
 
 
 def mask(values: pa.ChunkedArray | pa.Array) -> Mask:
-    """Booleans without nulls, in NumPy."""
+    """Return booleans without nulls, in NumPy."""
     if isinstance(values, pa.ChunkedArray):
         return np.asarray(values.to_numpy(), bool)
     return np.asarray(values.to_numpy(zero_copy_only=False), bool)
@@ -261,7 +264,7 @@ def _columns(rows: pa.Table | pa.RecordBatch, names: Sequence[str]) -> pa.Table:
 
 
 def _without_value(orderings: pa.Table) -> Mask:
-    """Say which versions have no ordering value. Hudi has an int of 0 for a missing value, and takes an int of 0 for that."""
+    """Return which versions have no ordering value. Hudi stores an int of 0 for a missing value, and reads every int of 0 as missing."""
     none = np.ones(orderings.num_rows, bool)
     for column in orderings.columns:
         missing = pc.is_null(column)
@@ -272,7 +275,7 @@ def _without_value(orderings: pa.Table) -> Mask:
 
 
 def _as_compared(orderings: pa.Table) -> pa.Table:
-    """Ordering columns as versions are compared: Hudi puts an int of 0 in the place of null, which it can compare with other ints only."""
+    """Return the ordering columns for comparison. Hudi replaces null by an int of 0, which it can compare only with other ints."""
     for number, item in enumerate(orderings.schema):
         if pa.types.is_int32(item.type) and orderings.column(number).null_count:
             orderings = orderings.set_column(number, item, pc.fill_null(orderings.column(number), 0))
@@ -280,7 +283,7 @@ def _as_compared(orderings: pa.Table) -> pa.Table:
 
 
 def _not_deleted_outright(codes: Ints, positions: Ints, outright: Mask) -> Ints:
-    """Return the places of versions that count: of each key those behind its last outright delete, or this one if nothing follows it."""
+    """Return the places of versions that matter: for each key those after its last outright delete, or this delete if nothing follows it."""
     order = np.lexsort((positions, codes))
     starts = np.flatnonzero(np.append(True, codes[order][1:] != codes[order][:-1]))
     sizes = np.diff(np.append(starts, len(order)))
@@ -291,7 +294,7 @@ def _not_deleted_outright(codes: Ints, positions: Ints, outright: Mask) -> Ints:
 
 
 def _sort_columns(values: pa.ChunkedArray, name: str) -> dict[str, pa.ChunkedArray]:
-    """Return columns that sort like `compare` compares: Arrow sorts nulls last, NaN behind all numbers, and takes both zeros for equal."""
+    """Return columns whose sort order is that of `compare`. Arrow sorts nulls last and NaN after all numbers, and considers both zeros equal."""
     columns = {f"known{name}": pc.is_valid(values)} if values.null_count else {}
     columns |= {f"value{name}": _signed(values)}
     if pa.types.is_floating(values.type) and (minus := _minus_zero(values)).any():
@@ -300,7 +303,7 @@ def _sort_columns(values: pa.ChunkedArray, name: str) -> dict[str, pa.ChunkedArr
 
 
 def _signed(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return the bytes that compare as Java compares them, with signs; other values as they are."""
+    """Return bytes so that they sort as Java compares them, with signs; other values are unchanged."""
     if not pa.types.is_binary(values.type):
         return values
     array = values.combine_chunks()

@@ -44,7 +44,7 @@ class LogEntries:
         return self.rows.num_rows
 
     def versions(self, entries: Ints, deleted: Mask, outright: Mask) -> Versions:
-        """Return what the law compares of these entries; whether the state that they stand for is a delete is given."""
+        """Return these entries as versions for the law. ``deleted`` and ``outright`` are the values of the states."""
         columns = self.orderings
         taken = columns.take(pa.array(entries)) if columns.num_columns else columns
         return Versions(taken, deleted, outright, self.listed[entries])
@@ -65,7 +65,8 @@ class LogEntries:
 
 @dataclass(slots=True)
 class EntryCollector:
-    """Puts blocks together. ``schema`` is the reader's, meta columns first; ``ordering`` names the ordering columns; ``bytes`` are held so far.
+    """Collects the entries of blocks. ``schema`` is the reader's, meta columns first; ``ordering`` names the ordering columns; ``bytes`` is the size
+    so far.
 
     ``marked``: the column and the word of rows that are deletes (`Versions.of_rows`).
     """
@@ -84,7 +85,7 @@ class EntryCollector:
     bytes: int = 0
 
     def add_records(self, batch: pa.RecordBatch, keys: pa.Array, columns: frozenset[str], partial: bool) -> None:
-        """Add records in the reader's schema; ``columns`` are the names that the block has."""
+        """Add records in the reader's schema; ``columns`` are the names of the block's columns."""
         count = batch.num_rows
         if partial and self._first_partial is None:
             self._first_partial = sum(map(len, self._keys))
@@ -100,7 +101,7 @@ class EntryCollector:
         self._present.append([np.full(count, name in columns or not partial) for name in self.schema.names])
 
     def add_deletes(self, deletes: DeleteColumns) -> None:
-        """Add deletes of a delete block; their rows are null."""
+        """Add the deletes of a delete block, with null rows."""
         count = len(deletes)
         rows = pa.table([pa.nulls(count, item.type) for item in self.schema], schema=_nullable(self.schema))
         kinds = [self.schema.field(name).type for name in self.ordering]

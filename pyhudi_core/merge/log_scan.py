@@ -1,4 +1,4 @@
-"""Read the logs of a file slice: which blocks count, in which order, and what they hold.
+"""Read the logs of a file slice: choose the valid blocks, order them, and read their contents.
 
 Specification, "Log Format" and "Reader Expectations", as releases 1.0 to 1.2 read: blocks of instants that did not complete are skipped; a
 rollback command removes the blocks of its target; a block that two attempts of a task wrote counts once; and a block of a log compaction takes
@@ -52,8 +52,8 @@ class LogColumns:
     Attributes:
         schema: names and types, in the reader's order.
         ordering: the ordering columns.
-        keys_of: gives the record keys of a batch.
-        names_at: gives the names that the columns had at an instant; None if they are the same.
+        keys_of: returns the record keys of a batch.
+        names_at: returns the column names at an instant; None if they are the same.
         marked: the column and the word of rows that are deletes (`Versions.of_rows`).
     """
 
@@ -65,16 +65,16 @@ class LogColumns:
 
 
 _HELD_BYTES = 8 << 20
-"""Logs of so many bytes together are held in memory while they are read."""
+"""The maximum size of a slice's logs that are held in memory as complete files."""
 _JOINED_BYTES = 1 << 20
-"""Avro blocks are read together until they have so many bytes."""
+"""The size up to which Avro blocks are read together."""
 _FEW_BYTES = 1 << 20
-"""A part of the keys with fewer bytes is read however low the limit is."""
+"""A part of the keys with fewer bytes is always read, even if the limit is lower."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Content:
-    """A block, the bytes that it holds, and the path of its file."""
+    """A block, its bytes, and the path of its file."""
 
     block: LogBlock
     data: pa.Buffer
@@ -83,8 +83,9 @@ class _Content:
 
 @dataclass(frozen=True, slots=True)
 class LogScan:
-    """The logs of one slice. ``counts`` decides by requested time whether a block is read; ``executor`` reads several logs of a network storage at
-    once. Damage is logged as a warning.
+    """The logs of one slice. ``counts`` decides by requested time whether a block is read.
+
+    ``executor`` reads several logs of a network storage concurrently. Damage is logged as a warning.
     """
 
     storage: Storage
@@ -110,14 +111,14 @@ class LogScan:
         return found.finish()
 
     def _contents(self, held: Mapping[str, bytes]) -> Iterator[_Content]:
-        """Yield what the blocks hold, in the order in which they count."""
+        """Yield the contents of the valid blocks, in their order."""
         for path, blocks in _by_file(self._blocks(held)):
             with self._opened(path, held) as source:
                 reader = LogReader(source, path)
                 yield from (_Content(block, reader.content(block), path) for block in blocks)
 
     def _held(self, whole: int) -> Mapping[str, bytes]:
-        """Return the bytes of logs that are few, on a network storage: each is read for its blocks, and then for what they hold."""
+        """Return the bytes of small logs on a network storage, because each log is read twice: for its blocks, and for their contents."""
         if self.storage.capabilities.parallel_calls <= 1 or whole > _HELD_BYTES:
             return {}
         paths = [log.path for log in self.logs]
@@ -128,7 +129,7 @@ class LogScan:
         return self.storage.open_input(path) if data is None else pa.BufferReader(pa.py_buffer(data))
 
     def _blocks(self, held: Mapping[str, bytes]) -> list[tuple[str, LogBlock]]:
-        """Return the blocks that count, in the order in which they are read."""
+        """Return the valid blocks, in the order in which they are read."""
         found: list[tuple[str, LogBlock]] = []
         for log in self.logs:
             with self._opened(log.path, held) as source:
@@ -155,7 +156,7 @@ class LogScan:
 
 
 def _refuse_few(seen: int, limit: int, path: str) -> None:
-    """Raise `LimitExceededError` for the entries of a part that is not cut any more."""
+    """Raise `LimitExceededError` for the entries of a part that cannot be divided any more."""
     if seen > max(limit, _FEW_BYTES):
         raise LimitExceededError(
             "The logs of a file group have more bytes for a few keys than the limit",
@@ -167,7 +168,7 @@ def _refuse_few(seen: int, limit: int, path: str) -> None:
 
 
 def _once(found: list[tuple[str, LogBlock]]) -> list[tuple[str, LogBlock]]:
-    """Remove blocks that an earlier attempt of the same task wrote: of the blocks with one number, that of the latest attempt stays."""
+    """Remove blocks that an earlier attempt of the same task wrote. Of blocks with the same number, the block of the latest attempt stays."""
     best: dict[tuple[str, str], tuple[int, int]] = {}
     for number, (_, block) in enumerate(found):
         attempt, sequence = _identifier(block)
@@ -179,7 +180,7 @@ def _once(found: list[tuple[str, LogBlock]]) -> list[tuple[str, LogBlock]]:
 
 
 def _identifier(block: LogBlock) -> tuple[int, str]:
-    """Attempt and sequence number of a block; an empty sequence if it has none."""
+    """Return the attempt and the sequence number of a block; an empty sequence if it has none."""
     attempt, separator, sequence = block.headers.get(Header.BLOCK_IDENTIFIER, "").partition(",")
     number = attempt.strip()
     if not separator or not (number.isascii() and number.isdigit() and len(number) <= _MOST_DIGITS):
@@ -188,7 +189,7 @@ def _identifier(block: LogBlock) -> tuple[int, str]:
 
 
 def _compacted(found: list[tuple[str, LogBlock]]) -> list[tuple[str, LogBlock]]:
-    """Move each block of a log compaction to the position of the blocks that it replaces, and remove those; later compactions first."""
+    """Move each block of a log compaction to the position of the blocks that it replaces, and remove the replaced blocks; later compactions first."""
     order = list(found)
     for item in reversed(found):
         times = set(item[1].compacted_times)
@@ -205,7 +206,7 @@ def _compacted(found: list[tuple[str, LogBlock]]) -> list[tuple[str, LogBlock]]:
 
 
 def _by_file(blocks: list[tuple[str, LogBlock]]) -> Iterator[tuple[str, list[LogBlock]]]:
-    """Neighbouring blocks of one file together, so that it is opened once for them."""
+    """Yield neighbouring blocks of one file together, so that the file is opened once for them."""
     start = 0
     for number in range(1, len(blocks) + 1):
         if number == len(blocks) or blocks[number][0] != blocks[start][0]:
@@ -214,7 +215,7 @@ def _by_file(blocks: list[tuple[str, LogBlock]]) -> Iterator[tuple[str, list[Log
 
 
 def _runs(contents: Iterable[_Content], columns: LogColumns) -> Iterator[list[_Content]]:
-    """Bring neighbouring Avro blocks together that are read alike; other blocks are alone."""
+    """Group neighbouring Avro blocks that are read in the same way; other blocks are alone."""
     held: list[_Content] = []
     size = 0
     for content in contents:
@@ -228,7 +229,7 @@ def _runs(contents: Iterable[_Content], columns: LogColumns) -> Iterator[list[_C
 
 
 def _is_alike(one: LogBlock, other: LogBlock, columns: LogColumns) -> bool:
-    """Say whether two blocks are Avro blocks with one schema, the same names of columns, and both whole or partial rows."""
+    """Return whether two blocks are Avro blocks with the same schema and column names, and both have whole rows, or both partial rows."""
     avro = all(block.type is BlockType.AVRO_DATA and block.version != OLD_VERSION for block in (one, other))
     if not avro or one.is_partial != other.is_partial:
         return False
@@ -241,9 +242,9 @@ def _is_alike(one: LogBlock, other: LogBlock, columns: LogColumns) -> bool:
 
 
 def _add_run(found: EntryCollector, run: list[_Content], columns: LogColumns, part: KeyPart) -> Iterator[int]:
-    """Add the entries of blocks that are read alike: together, because columns have a price for each call. Yields as `_add`.
+    """Add the entries of blocks that are read in the same way, in one call, because each call has a cost for each column. Yields as `_add`.
 
-    If that does not succeed, they are read one by one, so that the error names the file.
+    After an error, reads the blocks one by one, so that the error names the file.
     """
     if len(run) > 1 and _added_together(found, run, columns, part):
         yield sum(content.data.size for content in run)
@@ -269,7 +270,7 @@ def _add_records(
     columns: LogColumns,
     part: KeyPart,
 ) -> int:
-    """Add records of one or several blocks, of which this is the first. Returns how many have no key; then nothing is added."""
+    """Add records of one or several blocks; ``block`` is the first. Returns the number of records without a key; if there are any, adds nothing."""
     names = columns.names_at(block.instant_time)
     whole = conform(batch, columns.schema, names, of_log=True)
     has = frozenset(n for n in whole.schema.names if (n if names is None else names.of(n)) in batch.schema.names)
@@ -286,7 +287,7 @@ def _add_records(
 def _add(
     found: EntryCollector, block: LogBlock, content: pa.Buffer, columns: LogColumns, path: str, part: KeyPart
 ) -> Iterator[int]:
-    """Add the entries of a block; yields how many bytes of it were added since the last time."""
+    """Add the entries of a block. Yields the number of bytes that were added since the last yield."""
     if block.type is BlockType.DELETE:
         for deletes in read_delete_columns(content, path):
             if deletes.keys.null_count:

@@ -1,9 +1,8 @@
-"""Read one file slice that has logs: its base rows with the logs laid over them.
+"""Read one file slice that has logs: merge the logs into its base rows.
 
-Readers use it, and writers that must know which keys a slice with logs holds. Statistics of the base file prune nothing here: a base row that does
-not match may be replaced by a row that does, and the other way round.
-Memory is bounded by the slice's logs in the wanted columns, or a limit if they are larger, and a batch of base rows. Above the limit the logs and the
-base file are read again for each part of the keys (``merge/key_parts.py``).
+Readers use it, and writers that must know the keys of a slice with logs. Statistics of the base file prune nothing here, because a log may replace a
+base row that does not match by a row that matches, or the reverse. Memory is bounded by the slice's logs in the wanted columns, or a limit if they
+are larger, and a batch of base rows. Above the limit the logs and the base file are read again for each part of the keys (``merge/key_parts.py``).
 """
 
 from __future__ import annotations
@@ -39,9 +38,10 @@ MOST_LOG_BYTES = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Merging:
-    """How a table's rows are merged; a value that can be sent to tasks, with the merger that was registered where it was made. ``evolution`` says
-    what columns are called in older files. ``most_log_bytes``: of entries of logs in memory at once, before they are folded. ``executor`` as in
-    `LogScan`.
+    """How a table's rows are merged.
+
+    The value can be sent to tasks; it contains the registered merger of the process that made it. ``evolution`` has the column names of older files.
+    ``most_log_bytes`` is the maximum size of log entries in memory before the fold. ``executor`` as in `LogScan`.
     """
 
     config: TableConfig
@@ -54,7 +54,7 @@ class Merging:
         object.__setattr__(self, "merger", find_merger(self.config))
 
     def names_at(self, requested_time: str) -> FileNames | None:
-        """Return what columns are called in the files of a commit; None if that is as they are called now."""
+        """Return the column names in the files of a commit; None if they are the current names."""
         return names_at(self.evolution, requested_time)
 
     @property
@@ -63,22 +63,22 @@ class Merging:
         return self.config.merge_mode is MergeMode.CUSTOM or self.merger is not None
 
     def log_columns(self, columns: pa.Schema) -> LogColumns:
-        """Return how these columns are read from logs."""
+        """Return the columns for reading logs."""
         return LogColumns(columns, self.ordering, self.keys_of, self.names_at, self.config.merge_rules.mark)
 
     @property
     def ordering(self) -> tuple[str, ...]:
-        """The columns that decide; none if only the order of commits does."""
+        """The deciding columns; none if only the order of commits decides."""
         return ordering_of(self.config)
 
     def law(self) -> MergeLaw:
-        """Return the law between two versions of a row. Raises `UnsupportedTableError` for mergers that are not known here."""
+        """Return the law between two versions of a row. Raises `UnsupportedTableError` if the merger is unknown."""
         return law_of(self.config, self.merger)
 
     def of_slice(self, piece: FileSlice) -> Merging:
-        """Return how the logs of a slice merge: if the table was raised, as in version 6 if all of them are older.
+        """Return how the logs of a slice merge. If the table was raised and all logs are older than that, they merge as in version 6.
 
-        The newest slices have no such logs, because the upgrade wrote base files above them; older states are read as their writers read them.
+        The newest slices have no such logs, because the upgrade wrote base files above them. So only older states are read by the old rules.
         """
         raised_at = self.config.raised_at
         if not raised_at or not piece.logs or any(log.name.requested_time >= raised_at for log in piece.logs):
@@ -95,7 +95,7 @@ class Merging:
         return stored_keys(batch, self.config)
 
     def columns(self, wanted: pa.Schema, schema: pa.Schema) -> pa.Schema:
-        """Return what must be read to merge and then give the wanted columns; in the order of the table's schema. A merger sees all columns."""
+        """Return the columns to read for the merge and for the wanted columns, in the order of the table's schema. A merger gets all columns."""
         absent = [name for name in self.ordering if name not in schema.names]
         if absent:
             raise UnsupportedTableError(
@@ -116,12 +116,12 @@ class Merging:
 
 @dataclass(slots=True)
 class PartRows:
-    """The rows of a part of a slice's keys as they are now, in two parts that are read one after the other.
+    """The merged rows for a part of a slice's keys. Read `kept` first, then `added`.
 
     Attributes:
         base: the rows of the base file.
-        merge: what the logs make of them; None if the logs have no entry.
-        entries: how many entries the logs have.
+        merge: the merge with the logs; None if the logs have no entry.
+        entries: the number of log entries.
     """
 
     base: Iterator[pa.RecordBatch]
@@ -129,21 +129,21 @@ class PartRows:
     entries: int
 
     def kept(self) -> Iterator[pa.RecordBatch]:
-        """Return the rows whose keys the base file has."""
+        """Return the rows whose keys are in the base file."""
         return self.base if self.merge is None else self.merge.over_base(self.base)
 
     def added(self) -> Iterator[pa.RecordBatch]:
-        """Return the rows whose keys only the logs have."""
+        """Return the rows whose keys are only in the logs."""
         return iter(()) if self.merge is None else self.merge.inserts()
 
 
 @dataclass(slots=True)
 class SliceRows:
-    """The rows of a slice as they are now: all keys at once, or, if the logs are too large for that, one part of the keys after the other.
+    """The merged rows of a slice: all keys at once, or one part of the keys after the other if the logs are too large.
 
     Attributes:
-        parts: read one after the other; each is complete before the next is asked for.
-        entries: how many entries the logs have; of several parts an estimate.
+        parts: the parts; read each part completely before the next one.
+        entries: the number of log entries; an estimate if there are several parts.
     """
 
     parts: Iterator[PartRows]
@@ -151,7 +151,7 @@ class SliceRows:
 
 
 def slice_rows(storage: Storage, piece: FileSlice, merging: Merging, wanted: pa.Schema, schema: pa.Schema) -> SliceRows:
-    """Return the rows of a slice in (at least) the wanted columns; the logs are read now, the base file as the rows are taken.
+    """Return the rows of a slice in (at least) the wanted columns. Reads the logs now, and the base file during the iteration.
 
     Raises `CorruptionError` and its kinds, and `LimitExceededError`.
     """
@@ -193,7 +193,7 @@ def slice_rows(storage: Storage, piece: FileSlice, merging: Merging, wanted: pa.
 def merged_batches(
     storage: Storage, piece: FileSlice, merging: Merging, wanted: pa.Schema, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a slice as they are now, in (at least) the wanted columns. Raises as `slice_rows`."""
+    """Yield the merged rows of a slice in (at least) the wanted columns. Raises as `slice_rows`."""
     for part in slice_rows(storage, piece, merging, wanted, schema).parts:
         yield from part.kept()
         yield from part.added()
@@ -210,7 +210,7 @@ def _of_part(batches: Iterator[pa.RecordBatch], part: KeyPart, merging: Merging)
 
 @dataclass(frozen=True, slots=True)
 class LivingRows:
-    """Reads rows of slices as readers see them now. ``schema`` is that of the table's files; meta columns come first."""
+    """Reads rows of slices as readers see them now. ``schema`` is the schema of the table's files; meta columns come first."""
 
     merging: Merging
     schema: pa.Schema
@@ -218,7 +218,7 @@ class LivingRows:
     def with_keys(
         self, storage: Storage, piece: FileSlice, keys: pa.Array | pa.ChunkedArray, columns: Sequence[str]
     ) -> pa.Table:
-        """Record key and columns of the rows that have one of the keys."""
+        """Return the record key and the columns of the rows that have one of the keys."""
         asked = keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
         wanted = pa.schema([item for item in self.schema if item.name in {RECORD_KEY, *columns}])
 

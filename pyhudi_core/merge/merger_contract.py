@@ -1,8 +1,7 @@
-"""The contract of a record merger: laws that it must keep, checked with generated versions of rows.
+"""The contract of a record merger: the laws that it must obey, checked with generated versions of rows.
 
-Specification, "Ordering field(s)": merging must be commutative, associative and idempotent, because writers, compactions and readers put the
-versions of a row together in any groups. A merger must also be a function of the pair alone: the same two rows give the same result, whatever
-other rows are there.
+Specification, "Ordering field(s)": merging must be commutative, associative and idempotent, because writers, compactions and readers merge the
+versions of a row in any grouping. A merger must also be a function of the pair alone: other rows must not change the result.
 
 `RowGenerator` makes three versions of each of many rows. Its values come from small pools, so versions often agree and values are often missing;
 ordering values come from smaller pools, so ties are common. Its numbers are those of the generator SplitMix64 (Steele, Lea, Flood: Fast
@@ -52,14 +51,14 @@ LAWS = MappingProxyType(
 class RecordMerger(Protocol):
     """Makes one row out of two versions of a row.
 
-    A merger is a value without state: it is sent to the executors of Spark as it is, so it must pickle.
+    A merger has no state. It is sent to the executors of Spark, so it must be picklable.
     """
 
     def merge(self, older: pa.Table, newer: pa.Table) -> pa.Table:
         """Return one row for each pair of rows, in their order.
 
-        ``older`` and ``newer`` have the table's columns without Hudi's meta columns, and as many rows as one another; row n of both
-        has the same record key, and ``newer`` is what was written later. The result has the same columns, types and keys.
+        ``older`` and ``newer`` have the table's columns without Hudi's meta columns, and the same number of rows. Row n of both has the same record
+        key, and ``newer`` was written later. The result has the same columns, types and keys.
         """
         ...
 
@@ -67,7 +66,7 @@ class RecordMerger(Protocol):
 @dataclass(frozen=True, slots=True)
 @printable
 class Evidence:
-    """What was checked: triples of versions, the laws that held, and those that were waived."""
+    """The result of the check: the number of triples, the laws that held, and the waived laws."""
 
     triples: int
     seed: int
@@ -93,7 +92,7 @@ def check_laws(
     triples: int,
     seed: int,
 ) -> Evidence:
-    """Check all laws but those that are waived. Raises `MergerContractError` with a counterexample."""
+    """Check all laws except the waived ones. Raises `MergerContractError` with a counterexample."""
     versions = RowGenerator(seed).versions(schema, record_key, ordering, 3, triples)
     checks = _Checks(name, merger, record_key, ordering, *versions)
     asked = [law for law in LAWS if law not in waive]

@@ -1,4 +1,4 @@
-"""Partial updates of version 9: the version that wins takes some values from the one that loses (RFC-97, `PartialUpdateHandler`).
+"""Partial updates of version 9: the winning version takes some values from the losing one (RFC-97, `PartialUpdateHandler`).
 
 Version 9 stores Hudi's payload classes as a merge mode with a mode of partial updates beside it. The rule is one for entries of logs and over
 base rows:
@@ -27,8 +27,9 @@ from pyhudi_core.model.meta_fields import META_FIELDS
 
 @dataclass(frozen=True, slots=True)
 class PartialUpdates:
-    """The merger of a mode of partial updates. ``ordering`` is empty if the newer version wins; ``unavailable`` is the text of a value that is not
-    repeated.
+    """The merger of a mode of partial updates.
+
+    ``ordering`` is empty if the newer version wins. ``unavailable`` is the text that stands for an unchanged value.
     """
 
     ordering: tuple[str, ...]
@@ -41,7 +42,7 @@ class PartialUpdates:
     fails_without: ClassVar[bool] = False
 
     def deletes(self, rows: pa.Table) -> Mask:
-        """None: the column that marks deletes is read with the rows (`Versions.of_rows`)."""
+        """Return that no row is a delete: the column that marks deletes is read with the rows (`Versions.of_rows`)."""
         return none_of(rows)
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
@@ -62,7 +63,7 @@ class PartialUpdates:
 
 
 def _differ(before: pa.Table, after: pa.Table) -> Mask:
-    """Say which rows have another value after they were filled, meta columns apart. Of nested values only nulls are filled."""
+    """Return which rows were changed by the filling, apart from meta columns. In nested values only nulls are filled."""
     found = none_of(before)
     for name in before.column_names:
         if name in META_FIELDS:

@@ -1,4 +1,4 @@
-"""The payload classes that Hudi ships, as mergers over Arrow tables: tables that name one of them merge as Hudi does.
+"""Hudi's payload classes as mergers of Arrow tables. A table that names one of them merges as Hudi does.
 
 Rules of release 1.0.2's file group reader, which asks `combineAndGetUpdateValue` of the newer version both between entries of the logs and over the
 base row. Neither version is a delete: those are settled by the ordering columns before. A payload may turn the pair into a delete
@@ -34,7 +34,7 @@ _LSN = "_event_lsn"
 
 @dataclass(frozen=True, slots=True)
 class _Payload:
-    """What the payload classes have in common."""
+    """The common part of the payload classes."""
 
     ordering: tuple[str, ...]
 
@@ -44,13 +44,13 @@ class _Payload:
     fails_without: ClassVar[bool] = False
 
     def deletes(self, rows: pa.Table) -> Mask:
-        """Say which rows are deletes where there is no older version."""
+        """Return which rows are deletes if there is no older version."""
         return none_of(rows)
 
 
 @dataclass(frozen=True, slots=True)
 class NewerPayload(_Payload):
-    """What was written later replaces what was there."""
+    """The newer version replaces the older one."""
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
         """Return the newer versions."""
@@ -59,7 +59,7 @@ class NewerPayload(_Payload):
 
 @dataclass(frozen=True, slots=True)
 class EventTimePayload(_Payload):
-    """The higher ordering value wins, the newer version on equal ones."""
+    """The version with the higher ordering value wins; of equal ones, the newer version."""
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
         """Return one whole version of each pair."""
@@ -69,7 +69,7 @@ class EventTimePayload(_Payload):
 
 @dataclass(frozen=True, slots=True)
 class FirstValuePayload(_Payload):
-    """The higher ordering value wins, the older version on equal ones."""
+    """The version with the higher ordering value wins; of equal ones, the older version."""
 
     combines: ClassVar[bool] = True
 
@@ -83,18 +83,18 @@ class FirstValuePayload(_Payload):
 
 @dataclass(frozen=True, slots=True)
 class NonDefaultsPayload(_Payload):
-    """The newer version, with values of the older one where it has none."""
+    """The newer version wins. Its missing values come from the older version."""
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
-        """Return rows of both."""
+        """Return rows with values of both versions."""
         return MergedPairs(filled(newer, older), none_of(newer))
 
 
 @dataclass(frozen=True, slots=True)
 class PartialUpdatePayload(_Payload):
-    """The version with the higher ordering value, with values of the other one where it has none; meta columns of the newer one.
+    """The version with the higher ordering value wins. Its missing values come from the other version; its meta columns come from the newer one.
 
-    ``in_logs``: versions meet in logs, where Hudi has the ordering values of some types in two Java classes that it does not compare.
+    ``in_logs``: whether both versions are in logs. There Hudi stores ordering values of some types in two Java classes, which it cannot compare.
     """
 
     in_logs: bool = True
@@ -102,7 +102,7 @@ class PartialUpdatePayload(_Payload):
     combines: ClassVar[bool] = True
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
-        """Return rows of both."""
+        """Return rows with values of both versions."""
         late = self._late(older, newer)
         upper, lower = choose(newer, older, late), choose(older, newer, late)
         rows = filled(upper, lower)
@@ -110,7 +110,7 @@ class PartialUpdatePayload(_Payload):
         return MergedPairs(pa.table(columns, schema=newer.schema), none_of(newer))
 
     def _late(self, older: pa.Table, newer: pa.Table) -> Mask:
-        """Say which newer versions have a lower ordering value. Java compares values of the same class only, and takes 0 for a missing one."""
+        """Return which newer versions have a lower ordering value. Java compares only values of the same class, and uses 0 for a missing value."""
         if not self.ordering:
             return none_of(newer)
         new, old = newer.column(self.ordering[0]), older.column(self.ordering[0])
@@ -125,13 +125,13 @@ class PartialUpdatePayload(_Payload):
 
 @dataclass(frozen=True, slots=True)
 class DmsPayload(_Payload):
-    """The newer version; a ``D`` in its column ``Op`` is a delete."""
+    """The newer version wins; a ``D`` in its column ``Op`` is a delete."""
 
     can_delete: ClassVar[bool] = True
     needs: ClassVar[tuple[str, ...]] = (_DMS_OPERATION,)
 
     def deletes(self, rows: pa.Table) -> Mask:
-        """Say which rows are deletes where there is no older version."""
+        """Return which rows are deletes if there is no older version."""
         return _says(rows, _DMS_OPERATION, "d")
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
@@ -141,14 +141,14 @@ class DmsPayload(_Payload):
 
 @dataclass(frozen=True, slots=True)
 class MySqlPayload(_Payload):
-    """The version with the higher ``_event_seq``, file and position in the source's log; the older one on equal ones."""
+    """The version with the higher ``_event_seq`` (file and position in the source's log) wins; of equal ones, the older version."""
 
     can_delete: ClassVar[bool] = True
     needs: ClassVar[tuple[str, ...]] = (_SEQUENCE, _OPERATION)
     fails_without: ClassVar[bool] = True
 
     def deletes(self, rows: pa.Table) -> Mask:
-        """Say which rows are deletes where there is no older version."""
+        """Return which rows are deletes if there is no older version."""
         return _says(rows, _OPERATION, "d")
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
@@ -165,18 +165,18 @@ class MySqlPayload(_Payload):
 
 @dataclass(frozen=True, slots=True)
 class PostgresPayload(_Payload):
-    """The version with the higher ``_event_lsn``, the newer one on equal ones; values that the source left out stay as they were."""
+    """The version with the higher ``_event_lsn`` wins; of equal ones, the newer version. Values that the source left out do not change."""
 
     can_delete: ClassVar[bool] = True
     needs: ClassVar[tuple[str, ...]] = (_LSN, _OPERATION)
     fails_without: ClassVar[bool] = True
 
     def deletes(self, rows: pa.Table) -> Mask:
-        """Say which rows are deletes where there is no older version."""
+        """Return which rows are deletes if there is no older version."""
         return _says(rows, _OPERATION, "d")
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
-        """Return rows of both."""
+        """Return rows with values of both versions."""
         _refuse_absent(self.needs, newer)
         new, old = newer.column(_LSN), older.column(_LSN)
         _require(new, _LSN)
@@ -207,7 +207,7 @@ PAYLOADS: Mapping[str, Callable[[tuple[str, ...]], TableMerger]] = MappingProxyT
 
 
 def choose(first: pa.Table, second: pa.Table, take_second: Mask) -> pa.Table:
-    """For each pair the row of the second table where the mask says so, else that of the first."""
+    """Return for each pair the row of the second table if the mask says so, else the row of the first table."""
     if not take_second.any():
         return first
     if take_second.all():
@@ -223,7 +223,7 @@ def _either(first: pa.ChunkedArray, second: pa.ChunkedArray, take_second: Mask) 
 
 
 def filled(upper: pa.Table, lower: pa.Table) -> pa.Table:
-    """Return the upper rows, with the lower one's value where there is none."""
+    """Return the upper rows; missing values come from the lower rows."""
     columns = [
         column if column.null_count == 0 else _either(column, lower.column(number), mask(pc.is_null(column)))
         for number, column in enumerate(upper.columns)
@@ -232,7 +232,7 @@ def filled(upper: pa.Table, lower: pa.Table) -> pa.Table:
 
 
 def available(values: pa.ChunkedArray, before: pa.ChunkedArray, unavailable_word: str = _TOASTED) -> pa.ChunkedArray:
-    """Return values, with those from before where the source says that it does not repeat one."""
+    """Return the values; a value that the source did not repeat is taken from ``before``."""
     if not (pa.types.is_string(values.type) or pa.types.is_binary(values.type)):
         return values
     unavailable = mask(pc.fill_null(pc.equal(values, pa.scalar(unavailable_word).cast(values.type)), False))
@@ -240,14 +240,14 @@ def available(values: pa.ChunkedArray, before: pa.ChunkedArray, unavailable_word
 
 
 def _says(rows: pa.Table, column: str, word: str) -> Mask:
-    """Say which rows have this word in the column, in whatever case."""
+    """Return which rows have this word in the column, ignoring case."""
     if column not in rows.column_names or not pa.types.is_string(rows.schema.field(column).type):
         return none_of(rows)
     return mask(pc.fill_null(pc.equal(pc.utf8_lower(rows.column(column)), word), False))
 
 
 def _sequences(rows: pa.Table) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """File and position of each sequence such as ``3.1024``; zeros where there is none."""
+    """Return the file and the position of each sequence such as ``3.1024``; zeros if there is none."""
     values = pc.fill_null(rows.column(_SEQUENCE), "0.0")
     parts = pc.extract_regex(values, r"^(?P<file>[0-9]{1,18})\.(?P<position>[0-9]{1,18})(?:\..*)?$")
     if parts.null_count:
@@ -261,7 +261,10 @@ def _sequences(rows: pa.Table) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.in
 
 
 def unfit_kind(column: str, kind: pa.DataType, *, new: bool) -> str:
-    """Say which type a column should have for a payload class; empty if the type fits, or if an existing table works without it, as in Hudi."""
+    """Return the type that a column should have for a payload class.
+
+    Returns an empty text if the type fits, or if an existing table works without it, as in Hudi.
+    """
     if column == _LSN:
         return "" if pa.types.is_integer(kind) else "a whole number"
     is_text = pa.types.is_string(kind) or (not new and column != _SEQUENCE)
@@ -287,7 +290,7 @@ def _require(values: pa.ChunkedArray, name: str) -> None:
 
 
 def _same_class_in_spark(kind: pa.DataType) -> bool:
-    """Say whether Spark's value and Avro's value of an ordering column are of one Java class; of strings, dates and decimals they are not."""
+    """Return whether Spark's value and Avro's value of an ordering column have the same Java class. Those of strings, dates and decimals have not."""
     types = pa.types
     return bool(
         types.is_int32(kind)

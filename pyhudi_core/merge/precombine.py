@@ -1,12 +1,17 @@
-"""The merge law of tables up to version 6: that of release 0.15, which wrote them (docs/spec-deviations.md has what releases 1.x answer).
+"""The merge law of tables up to version 6: the law of release 0.15, which wrote them. For releases 1.x see docs/spec-deviations.md.
 
-Entries of logs are reduced by ``preCombine`` of the payload class, and what remains meets the base row by ``combineAndGetUpdateValue``:
-- between entries, the older one stays if its ordering value is strictly higher. A delete of a delete block gives way to every later entry, and
-wins over
-  an earlier row unless that row's ordering value is strictly higher, or is of another Java class;
-- over the base row, a delete of a delete block always wins. A row of `OverwriteWithLatestAvroPayload`, the default of 0.x, always wins; one of
-  `DefaultHoodieRecordPayload` wins unless the base row's ordering value is strictly higher;
-- `OverwriteNonDefaultsWithLatestAvroPayload` fills in missing values over the base row only, `PartialUpdateAvroPayload` also between entries.
+First, the entries of logs are reduced by ``preCombine`` of the payload class:
+
+- Of two entries, the older one wins if its ordering value is strictly higher.
+- An entry of a delete block loses against every later entry. It wins over an earlier row, unless that row's ordering value is strictly higher, or is
+  of another Java class.
+
+Then the result meets the base row by ``combineAndGetUpdateValue``:
+
+- An entry of a delete block always wins over the base row.
+- A row of `OverwriteWithLatestAvroPayload`, the default of 0.x, always wins. A row of `DefaultHoodieRecordPayload` wins unless the base row's
+  ordering value is strictly higher.
+- `OverwriteNonDefaultsWithLatestAvroPayload` fills in missing values only over the base row; `PartialUpdateAvroPayload` also does so between entries.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Mergers: code that makes one row out of two versions of it, for tables whose merge mode is CUSTOM; and the merge law of a table.
+"""Mergers, which make one row of two versions for tables whose merge mode is CUSTOM; and the merge law of a table.
 
-Specification, "RecordMerger API". A merger takes many pairs at once, as two Arrow tables of the same schema and length, and gives one row for each
-pair. Users register a merger under the name by which tables ask for it: the merge strategy id (``hoodie.record.merge.strategy.id``), or the name
-of a payload class (``hoodie.compaction.payload.class``). `register_merger` checks the laws of `merger_contract` first.
+Specification, "RecordMerger API". A merger takes many pairs at once, as two Arrow tables of the same schema and length, and returns one row for each
+pair. Users register a merger under the name in the table's properties: the merge strategy id (``hoodie.record.merge.strategy.id``), or the name of a
+payload class (``hoodie.compaction.payload.class``). `register_merger` checks the laws of `merger_contract` first.
 
 Deletes never reach a merger: the merge law decides about them, as Hudi's file group reader does.
 """
@@ -32,7 +32,7 @@ BY_PAYLOAD = MergeMode.CUSTOM.strategy_id
 
 @dataclass(frozen=True, slots=True)
 class _UserMerger:
-    """A merger of a user with the interface of `TableMerger`. A row that is the older version keeps its meta columns."""
+    """A merger of a user with the interface of `TableMerger`. If the result is the older version, its meta columns do not change."""
 
     name: str
     merger: RecordMerger
@@ -43,7 +43,7 @@ class _UserMerger:
     fails_without: ClassVar[bool] = False
 
     def deletes(self, rows: pa.Table) -> Mask:
-        """None: the merge law decides about deletes."""
+        """Return that no row is a delete: the merge law decides about deletes."""
         return none_of(rows)
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
@@ -76,7 +76,7 @@ def _types(types: Mapping[str, pa.DataType]) -> str:
 
 
 def _kept(made: pa.Table, older: pa.Table) -> Mask:
-    """Say which made rows are the older versions, value by value. Nested values have no order, and count as others."""
+    """Return which made rows equal the older versions in every value. Nested values cannot be compared, so they count as different."""
     if any(pa.types.is_nested(kind) for kind in made.schema.types):
         return none_of(made)
     kept = ~none_of(made)
@@ -102,24 +102,24 @@ def register_merger(
     triples: int = 500,
     seed: int = 0,
 ) -> Evidence:
-    """Check a merger with generated rows and, if it keeps the laws, use it from now on in this process.
+    """Check a merger with generated rows, and register it in this process if it obeys the laws.
 
     Args:
-        name: merge strategy id (a UUID) or payload class by which tables name it.
+        name: the merge strategy id (a UUID) or the payload class in the properties of tables.
         merger: see `RecordMerger`.
-        schema: columns of a table that it is for, without meta columns; rows of this schema are generated.
-        record_key: columns that two versions of a row have in common.
-        ordering: columns that tell which version is newer; `commutative` is asked for versions that differ in them.
-        waive: laws (names of `LAWS`) that the merger is known not to keep, and whose consequences are accepted.
+        schema: the columns of a table for this merger, without meta columns; the generated rows have this schema.
+        record_key: the key columns, which are equal in two versions of a row.
+        ordering: columns that decide which version is newer; the law `commutative` is checked for versions that differ in them.
+        waive: laws (names of `LAWS`) that the merger may break; the caller accepts the consequences.
         triples: how many triples of versions to generate.
-        seed: another number generates other rows.
+        seed: the start of the random numbers.
 
     Returns:
-        What was checked.
+        The evidence of the check.
 
     Raises:
         MergerContractError: a law is broken; the message has the smallest counterexample that was found.
-        ConfigError: a name that Hudi gives to a merger of its own, or a law or a column that is not there.
+        ConfigError: the name belongs to a merger of Hudi, or a law or a column does not exist.
     """
     if name in PAYLOADS or name in {mode.strategy_id for mode in MergeMode}:
         raise ConfigError(
@@ -141,7 +141,7 @@ def register_merger(
 @set_module("pyhudi")
 @refuses_wrong_types
 def unregister_merger(name: str) -> None:
-    """Forget a merger; nothing happens if there is none of this name."""
+    """Remove a registered merger; does nothing if there is none of this name."""
     _REGISTERED.pop(name, None)
 
 
@@ -152,15 +152,16 @@ def registered_mergers() -> tuple[str, ...]:
 
 
 def merger_name(config: TableConfig) -> str:
-    """Return the name by which a table asks for its merger: a payload class, a merge strategy id, or a mode of partial updates."""
+    """Return the name of a table's merger: a payload class, a merge strategy id, or a mode of partial updates."""
     if config.merge_rules.partial_update:
         return config.merge_rules.partial_update
     return config.payload_class if config.merge_strategy_id == BY_PAYLOAD else config.merge_strategy_id
 
 
 def find_merger(config: TableConfig) -> TableMerger | None:
-    """Return the merger of a table whose merge mode is CUSTOM, or that has partial updates of version 9; None if it is not known here, and for other
-    tables.
+    """Return the merger of a table whose merge mode is CUSTOM, or that has partial updates of version 9.
+
+    Returns None if the merger is unknown, and for other tables.
     """
     if config.merge_mode is not MergeMode.CUSTOM:
         rules = config.merge_rules
@@ -180,10 +181,10 @@ def find_merger(config: TableConfig) -> TableMerger | None:
 
 
 def why_unfit(config: TableConfig, schema: pa.Schema, *, new: bool = False) -> str | None:
-    """Say why the merger of a table cannot merge rows of these columns; None if it can, or is not known here.
+    """Return why the merger of a table cannot merge rows of these columns; None if it can, or if it is unknown.
 
-    A payload class says which columns it needs. A merger of the user is called with no rows. ``new``: the table is being created, so columns without
-    which a payload class would do nothing of its own count as well.
+    A payload class names the columns that it needs. A user's merger is called with empty tables. ``new``: the table is being created, so columns
+    without which a payload class has no effect are also required.
     """
     merger, name = find_merger(config), merger_name(config)
     if isinstance(merger, _UserMerger):
@@ -204,7 +205,7 @@ def why_unfit(config: TableConfig, schema: pa.Schema, *, new: bool = False) -> s
 
 
 def unwritten_merging(config: TableConfig) -> str:
-    """Return what of a table's merger this release does not write; empty if it writes it, or if the merger is not known here."""
+    """Return the property of a table's merger that this release cannot write; empty if it can, or if the merger is unknown."""
     merger = find_merger(config)
     if merger is None or config.table_type is not TableType.MERGE_ON_READ:
         return ""
@@ -214,13 +215,13 @@ def unwritten_merging(config: TableConfig) -> str:
 
 
 def ordering_of(config: TableConfig) -> tuple[str, ...]:
-    """Return the columns whose values decide; none if only the order of commits does."""
+    """Return the deciding columns; none if only the order of commits decides."""
     by_commits = config.merge_mode is MergeMode.COMMIT_TIME_ORDERING and not config.merge_rules.precombines
     return () if by_commits else tuple(config.ordering_fields)
 
 
 def law_of(config: TableConfig, merger: PairMerger | None) -> MergeLaw:
-    """Return the law of a table, with the merger that `find_merger` found. Raises `UnsupportedTableError` for a merger that is not known here."""
+    """Return the law of a table with the merger from `find_merger`. Raises `UnsupportedTableError` if the merger is unknown."""
     if config.merge_mode is MergeMode.CUSTOM and merger is None:
         raise unknown_merger(config)
     if config.merge_rules.precombines:
@@ -231,7 +232,7 @@ def law_of(config: TableConfig, merger: PairMerger | None) -> MergeLaw:
 
 
 def unknown_merger(config: TableConfig, *, new: bool = False) -> UnsupportedTableError:
-    """Return the error for a table whose merger is not known here. ``new``: the table is to be created."""
+    """Return the error for a table whose merger is unknown. ``new``: the table is being created."""
     name = merger_name(config)
     where = (
         "hoodie.compaction.payload.class"

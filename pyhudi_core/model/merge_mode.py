@@ -54,13 +54,12 @@ _MERGE_MODES = {
 @dataclass(frozen=True, slots=True)
 @printable
 class MergeRules:
-    """What the properties of a table say of merging beside its mode; version 8 says nothing more.
+    """The rules of merging in a table's properties, in addition to the merge mode. Version 8 has no such rules.
 
     Attributes:
-        precombines: versions up to 6: log entries of a key are reduced by their ordering values before they meet the base row, and a delete of a
-        delete
-            block always removes that row (`merge/precombine.py`).
-        partial_update: version 9: ``IGNORE_DEFAULTS`` or ``FILL_UNAVAILABLE``, or empty: what a row takes from the version that loses.
+        precombines: versions up to 6: log entries of a key are reduced by their ordering values before they meet the base row, and an entry of a
+            delete block always removes that row (`merge/precombine.py`).
+        partial_update: version 9: ``IGNORE_DEFAULTS`` or ``FILL_UNAVAILABLE``, or empty: the values that the winning row takes from the losing one.
         unavailable: the text of a value that ``FILL_UNAVAILABLE`` replaces.
         delete_column, delete_word: version 9: a row with this text in this column is a delete; empty if there is no such column.
     """
