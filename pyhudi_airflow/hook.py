@@ -207,8 +207,8 @@ async def hook_in_loop(conn_id: str) -> HudiHook:
 
 def settings_of(
     whose: str,
-    record_key: str | Sequence[str] = (),
-    partition_by: str | Sequence[str] = (),
+    record_key: str | Sequence[str] | None = None,
+    partition_by: str | Sequence[str] | None = None,
     ordering: str | None = None,
     table_type: str | None = None,
     schema: Any = None,
@@ -216,7 +216,9 @@ def settings_of(
 ) -> TableSettings:
     """Return the settings with which a task creates its table. Raises `InvalidOptionError` for settings with which no table could be created."""
     kind = table_type or (options or {}).get("hoodie.table.type", "copy_on_write")
-    keys, partitions = ((given,) if isinstance(given, str) else tuple(given) for given in (record_key, partition_by))
+    keys, partitions = (
+        (given,) if isinstance(given, str) else tuple(given or ()) for given in (record_key, partition_by)
+    )
     settings = TableSettings(keys, partitions, ordering, kind, schema, dict(options or {}))
     settings.refuse_unfit(whose)
     return settings

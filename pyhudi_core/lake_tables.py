@@ -131,7 +131,7 @@ class Lake:
         self,
         name: str,
         schema: Any,
-        record_key: str | Sequence[str] = (),
+        record_key: str | Sequence[str] | None = None,
         *,
         options: Mapping[str, object] | None = None,
         **arguments: Any,
@@ -141,7 +141,7 @@ class Lake:
         return create_table(where, schema, record_key, options=own, storage_options=self.storage_options, **arguments)
 
     def create_or_open(
-        self, name: str, schema: Any, record_key: str | Sequence[str] = (), **arguments: Any
+        self, name: str, schema: Any, record_key: str | Sequence[str] | None = None, **arguments: Any
     ) -> HudiTable:
         """Open a table, or create it if there is none of this name. Arguments as for `create`.
 

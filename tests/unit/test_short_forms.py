@@ -54,3 +54,11 @@ def test_another_table_is_refused_with_the_difference(location: str, given: dict
         hudi.create_table(location, **{**arguments, **given}, exist_ok=True)
     with pytest.raises(TableExistsError, match="exist_ok"):
         hudi.create_table(location, **arguments)
+
+
+def test_none_stands_for_no_key_and_no_partitions(location: str) -> None:
+    schema = pa.schema([("id", pa.int64()), ("v", pa.int64())])
+    made = hudi.create_table(location, schema, record_key=None, partition_by=None, ordering=None)
+    assert (made.config.record_key_fields, made.config.partition_fields) == ((), ())
+    again = hudi.lake(location.rpartition("/")[0]).create_or_open(made.config.name, schema, None, partition_by=None)
+    assert again.config.generates_keys
