@@ -47,6 +47,8 @@ _SMALL = 1 << 20
 """On a network storage, a file of so many bytes is read at once."""
 _AT_ONCE = 64 << 10
 """Elsewhere: to read some parts of such a file costs more than to read all."""
+FEW = 32
+"""So few keys or records are looked up and decoded one by one: each step over a column costs as much as some records."""
 Find = Callable[[HFileReader], Iterator[Entries]]
 
 
@@ -415,7 +417,9 @@ def with_keys(keys: Sequence[str]) -> Find:
 
 
 def with_key_column(keys: pa.StringArray) -> Find:
-    """Return the same for a column of keys, of which none becomes a Python object. They are sorted if there is a file to look into."""
+    """Return the same for a column of keys. Of many, none becomes a Python object; they are sorted if there is a file to look into."""
+    if len(keys) <= FEW:
+        return with_keys(keys.to_pylist())
 
     @cache
     def wanted() -> pa.Array:
