@@ -29,7 +29,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pyhudi_core.errors import CorruptBaseFileError
-from pyhudi_core.formats.key_hash import KeyBlock, Keys, blocks, key_chunks, refuse_null
+from pyhudi_core.formats.key_hash import KeyBlock, Keys, blocks, chains, key_chunks, refuse_null
 
 DYNAMIC = "DYNAMIC_V0"
 SIMPLE = "SIMPLE"
@@ -229,9 +229,12 @@ class BloomFilter:
         self._row_keys = min(self._row_keys + len(keys), _COUNTER_MOST)
 
     def _set(self, keys: Keys, row: Bits) -> None:
+        if len(keys) <= _SINGLY:
+            row[chains(keys, self._hashes, self._bits)] = True
+            return
         for block in blocks(keys):
             if len(block.state) <= _SINGLY:
-                row[block.chains(self._hashes, self._bits)] = True
+                self._set(keys.pick(block.index), row)
                 continue
             for _ in range(self._hashes):
                 block.advance()

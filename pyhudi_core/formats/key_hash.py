@@ -8,6 +8,7 @@ length, in blocks that fit the processor's cache; numpy does the arithmetic modu
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -121,23 +122,6 @@ class KeyBlock:
         state *= _M
         state ^= state >> np.uint32(15)
 
-    def chains(self, hashes: int, bits: int) -> list[int]:
-        """Return the positions of all keys after each of so many steps, as `advance` and `positions` give them; for few keys."""
-        most, factor, found = 0xFFFFFFFF, int(_M), []
-        words = [word.tolist() for word in self.words]
-        for place, tail in enumerate([0] * len(self.state) if self.tail is None else self.tail.tolist()):
-            mixed, state = [word[place] for word in words], 0
-            for _ in range(hashes):
-                state ^= self.length
-                for word in mixed:
-                    state = (state * factor & most) ^ word
-                if self.tail is not None:
-                    state = (state ^ tail) * factor & most
-                state = (state ^ state >> 13) * factor & most
-                state ^= state >> 15
-                found.append((state if state < 1 << 31 else (1 << 32) - state) % bits)
-        return found
-
     def positions(self, bits: int) -> npt.NDArray[np.intp]:
         """Return ``abs(state % bits)`` with Java's signs: the remainder of the absolute value."""
         # The absolute value of the smallest integer wraps to itself, which is right when read as unsigned.
@@ -152,6 +136,30 @@ class KeyBlock:
         index = np.arange(len(mask)) + self.index.start if isinstance(self.index, slice) else self.index
         tail = None if self.tail is None else self.tail[mask]
         return KeyBlock(index[mask], self.length, [word[mask] for word in self.words], tail, self.state[mask])
+
+
+def chains(keys: Keys, hashes: int, bits: int) -> list[int]:
+    """Return the positions of all keys after each of so many steps, as `KeyBlock` gives them; for few keys, without a step over an array."""
+    most, factor, found = 0xFFFFFFFF, int(_M), []
+    for start, length in zip(keys.starts.tolist(), keys.lengths.tolist(), strict=True):
+        key = keys.data[start : start + length].tobytes()
+        words = struct.unpack_from(f"<{length // 4}I", key)
+        mixed = [((scaled := word * factor & most) ^ scaled >> 24) * factor & most for word in words]
+        tail = 0
+        for number in range(length % 4):
+            byte = key[length - 1 - number]
+            tail ^= (byte - 256 if byte > 127 else byte) << 8 * number & most
+        state = 0
+        for _ in range(hashes):
+            state ^= length
+            for word in mixed:
+                state = (state * factor & most) ^ word
+            if length % 4:
+                state = (state ^ tail) * factor & most
+            state = (state ^ state >> 13) * factor & most
+            state ^= state >> 15
+            found.append((state if state < 1 << 31 else (1 << 32) - state) % bits)
+    return found
 
 
 def blocks(keys: Keys) -> Iterator[KeyBlock]:

@@ -121,6 +121,8 @@ def decoded(arrival: Arrival) -> Iterable[tuple[str, Record]]:
             value = fastavro.schemaless_reader(
                 body, parsed, None, return_record_name=True, return_record_name_override=True
             )
+            if body.tell() != end - start:
+                raise ValueError("it has bytes left over")
             yield key.decode("utf-8"), _checked(value)
     except (EOFError, ValueError, TypeError, LookupError, OverflowError, StopIteration, SchemaParseException) as error:
         raise CorruptAvroError(

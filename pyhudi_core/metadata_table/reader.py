@@ -16,10 +16,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.errors import CorruptionError, ObjectNotFoundError, SnapshotExpiredError, UnsupportedTableError
+from pyhudi_core.errors import (
+    CorruptAvroError,
+    CorruptionError,
+    ObjectNotFoundError,
+    SnapshotExpiredError,
+    UnsupportedTableError,
+)
 from pyhudi_core.file_groups.slice import SlicePiece
-from pyhudi_core.formats.avro.columns import decode_records
+from pyhudi_core.formats.avro.columns import compile_schema, decode_records
 from pyhudi_core.formats.bloom import BloomFilter
+from pyhudi_core.formats.hfile import Entries
 from pyhudi_core.lazy import lazy
 from pyhudi_core.metadata_table import merging, names
 from pyhudi_core.metadata_table.merging import wrapped_value
@@ -33,6 +40,7 @@ from pyhudi_core.metadata_table.record_schema import (
     VALUE_TYPE,
 )
 from pyhudi_core.metadata_table.slices import (
+    FEW,
     Arrival,
     Find,
     MetadataSlices,
@@ -318,9 +326,8 @@ def _newest(arrivals: Iterable[Arrival], column: str) -> pa.Table:
         if arrival.entries is None:
             parts.append(pa.table({_KEY: arrival.deleted}))
             continue
-        entries = arrival.entries
-        batch = decode_records(arrival.schema, entries.data, entries.value_starts, entries.value_ends)
-        parts.append(pa.table({_KEY: entries.key_array().cast(pa.string()), column: batch.column(column)}))
+        keys = arrival.entries.key_array().cast(pa.string())
+        parts.append(pa.table({_KEY: keys, column: _column_of(arrival, arrival.entries, column)}))
     table = (
         pa.concat_tables(parts, promote_options="permissive") if parts else pa.table({_KEY: pa.array([], pa.string())})
     )
@@ -331,6 +338,20 @@ def _newest(arrivals: Iterable[Arrival], column: str) -> pa.Table:
     last[codes] = np.arange(len(codes))  # the latest location wins
     newest = table.take(pa.array(last))
     return newest.filter(pc.is_valid(newest.column(column)))
+
+
+def _column_of(arrival: Arrival, entries: Entries, column: str) -> pa.Array:
+    """Return one field of the records that arrived."""
+    if len(entries) > FEW:
+        return decode_records(arrival.schema, entries.data, entries.value_starts, entries.value_ends).column(column)
+    kind = compile_schema(arrival.schema).type.field(column).type
+    values = [record[column] for _, record in merging.decoded(arrival)]
+    try:
+        return pa.array(values, kind)
+    except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+        raise CorruptAvroError(
+            f"A record of the metadata table is damaged: {error!s:.200}", hint=names.REBUILD
+        ) from error
 
 
 def _locations(rows: pa.Table) -> pa.Table:

@@ -47,6 +47,8 @@ _SMALL = 1 << 20
 """On a network storage, a file of at most this size is read at once."""
 _AT_ONCE = 64 << 10
 """The same limit for other storages: reading some parts of such a file costs more than reading all of it."""
+FEW = 32
+"""At most so many keys or records are looked up and decoded one by one: a step over a column costs as much as some records."""
 Find = Callable[[HFileReader], Iterator[Entries]]
 
 
@@ -422,7 +424,9 @@ def with_keys(keys: Sequence[str]) -> Find:
 
 
 def with_key_column(keys: pa.StringArray) -> Find:
-    """Return the entries with the keys of a column, without a Python object per key. Keys are sorted if there is a file to search."""
+    """Return the entries with the keys of a column. Of many keys, none becomes a Python object; they are sorted if there is a file to search."""
+    if len(keys) <= FEW:
+        return with_keys(keys.to_pylist())
 
     @cache
     def wanted() -> pa.Array:

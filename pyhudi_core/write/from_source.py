@@ -12,7 +12,7 @@ The source is read twice, for the counts and for the rows. A row of a partition 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +38,7 @@ def suits(plan: Plan) -> bool:
 
 def write_from_source(counted: CountedSource, plan: Plan, cores: int, task: WriteTask) -> Dataset:
     """Return the files that tasks write, as rows of `WRITTEN`."""
+    task = replace(task, distinct=counted.distinct)
     if (task.unique or counted.distinct) and all(plan.inserts.get(partition) for partition in counted.partitions):
         alone = _one_each(plan, cores, distinct=counted.distinct)
         if alone is not None:
@@ -75,7 +76,7 @@ def _one_group_a_task(counted: CountedSource, plan: Plan, buckets: Sequence[Buck
     places = {bucket.number: place for place, bucket in enumerate(buckets)}
     tasks_of = [[places[number] for number, _ in plan.inserts[partition]] for partition in counted.partitions]
     rows = counted.source.placed(counted.values, tasks_of, counted.key, len(buckets))
-    return rows.map(_WriteGroup(counted.prepare, task, counted.distinct), WRITTEN, buckets)
+    return rows.map(_WriteGroup(counted.prepare, task), WRITTEN, buckets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +86,11 @@ class _WriteGroup:
 
     prepare: PrepareRows
     write: WriteTask
-    distinct: bool = False
 
     def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         bucket: Bucket = task.payload
         prepared = (self._prepared(batch, bucket) for batch in batches if batch.num_rows)
-        yield from self.write.in_pieces(task, bucket, _pieces(prepared), distinct=self.distinct)
+        yield from self.write.in_pieces(task, bucket, _pieces(prepared))
 
     def _prepared(self, batch: pa.RecordBatch, bucket: Bucket) -> pa.RecordBatch:
         rows = self.prepare.batch(batch, pa.nulls(len(batch), pa.int64()))

@@ -155,12 +155,14 @@ class WriteTask:
     Args:
         unique: two rows with one key are an error instead of being reduced to one.
         key_changes: note which keys came into file groups and which left them.
+        distinct: it is known that no key occurs twice.
     """
 
     open_runtime: OpenRuntime
     settings: HandleSettings
     unique: bool
     key_changes: bool = False
+    distinct: bool = False
 
     def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = HandleContext(self.settings, self.open_runtime(), task.number, [] if self.key_changes else None)
@@ -195,19 +197,14 @@ class WriteTask:
             return {}
         return NewFile.announce(context, {bucket.file_id: bucket.partition for bucket in buckets.values()}, "CREATE")
 
-    def in_pieces(
-        self, task: TaskInfo, bucket: Bucket, pieces: Iterator[pa.Table], *, distinct: bool
-    ) -> Iterator[pa.RecordBatch]:
-        """Write one new file group from pieces of its rows, which hold no key twice; ``distinct``: that is known.
-
-        Raises `DuplicateKeyError` at the end if they do.
-        """
+    def in_pieces(self, task: TaskInfo, bucket: Bucket, pieces: Iterator[pa.Table]) -> Iterator[pa.RecordBatch]:
+        """Write one new file group from pieces of its rows, which hold no key twice. Raises `DuplicateKeyError` at the end if they do."""
         context = HandleContext(self.settings, self.open_runtime(), task.number, [] if self.key_changes else None)
         handle = handle_for(context, bucket, self._announced(context, {bucket.number: bucket}))
         keys: list[pa.Array] = []
         try:
             for rows in pieces:
-                keys += [] if distinct else rows.column(RECORD_KEY).chunks
+                keys += [] if self.distinct else rows.column(RECORD_KEY).chunks
                 handle.write(rows.drop_columns([POSITION]))
                 yield from _noted(context)
             _refuse_repeated(keys)
@@ -220,6 +217,8 @@ class WriteTask:
 
     def _single(self, rows: pa.Table) -> pa.Table:
         """Return one row a key."""
+        if self.distinct:
+            return rows.drop_columns([POSITION])
         own = [name for name in self.settings.schema.names if name not in META_FIELDS]
         single = one_row_a_key(rows, RECORD_KEY, POSITION, self.settings.ordering, self.settings.merger, own)
         if self.unique and len(single) < len(rows):
@@ -229,6 +228,8 @@ class WriteTask:
 
 def _with_combined(files: Sequence[WrittenFile], combined: int) -> list[WrittenFile]:
     """Return the files of a bucket; the first one says how many rows were combined with another row of their key."""
+    if not combined:
+        return list(files)
     first = [replace(file, stat=replace(file.stat, combined=combined)) for file in files[:1]]
     return [*first, *files[1:]]
 

@@ -308,9 +308,13 @@ def stamped(
     return pa.Table.from_arrays(columns, schema=pa.schema(fields))
 
 
+_ZEROS = pa.array(np.zeros(1024, np.int32))
+
+
 def one_value(text: str, count: int) -> pa.DictionaryArray:
     """Return the text ``count`` times."""
-    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), [text])
+    zeros = _ZEROS.slice(0, count) if count <= len(_ZEROS) else pa.array(np.zeros(count, np.int32))
+    return pa.DictionaryArray.from_arrays(zeros, [text])
 
 
 def filled(rows: pa.Table, stored: pa.Table | pa.RecordBatch) -> pa.Table:

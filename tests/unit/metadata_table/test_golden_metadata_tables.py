@@ -17,6 +17,7 @@ from support.metadata_tables import listing_of
 
 import pyhudi_core as hudi
 from pyhudi_core.file_groups.listing import StorageListing
+from pyhudi_core.metadata_table import reader, slices
 from pyhudi_core.metadata_table.names import FOLDER
 from pyhudi_core.metadata_table.reader import MetadataTable
 from pyhudi_core.snapshot.snapshot import metadata_file_groups
@@ -102,6 +103,22 @@ def test_the_record_index_knows_where_every_key_is(opened: dict[str, Opened], na
     places = zip(*(found.column(column).to_pylist() for column in ("key", "partition", "file_id")), strict=True)
     assert sorted(places) == sorted(expected)
     assert golden.metadata.record_locations(["no such key"]).num_rows == 0
+
+
+@pytest.mark.parametrize("name", INDEXED)
+def test_few_keys_have_the_places_that_they_have_among_many(
+    opened: dict[str, Opened], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few keys are looked up and decoded one by one, many as columns."""
+    golden = opened[name]
+    keys = golden.rows.column("_hoodie_record_key").to_pylist()
+    found = []
+    for few in (0, len(keys)):
+        monkeypatch.setattr(slices, "FEW", few)
+        monkeypatch.setattr(reader, "FEW", few)
+        found.append(golden.metadata.record_locations([*keys, "no such key"]).sort_by("key"))
+    assert found[0].num_rows == len(keys)
+    assert found[0].equals(found[1])
 
 
 @pytest.mark.row("I5")

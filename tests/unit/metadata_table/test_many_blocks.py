@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from support.tables import make, orders, rows
 
+from pyhudi_core.errors import CorruptAvroError
 from pyhudi_core.formats.hfile import Entries
 from pyhudi_core.formats.hfile.data_block import entries_at
 from pyhudi_core.metadata_table import merging, reader, slices
@@ -94,3 +95,22 @@ def test_deletes_remove_the_records_before_them() -> None:
     gone = Arrival("", None, pa.array(["\2a", "\2c", "other"]))  # values are texts of one letter
     arrivals = [gone, _arrival(b"\2a", b"\2b", schema=schema), gone, _arrival(b"\2c", schema=schema)]
     assert merging.records(arrivals) == {"\2b": {"v": "B"}, "\2c": {"v": "C"}}
+
+
+@pytest.mark.parametrize("few", [0, 32], ids=["as columns", "one by one"])
+@pytest.mark.parametrize(
+    "value",
+    [b"\x02", b"\x02\x04ab", b"\x02\x02ab", b"\x02\x06ab", b"\x02\x02\xff", b"\x04", b"\x02\x01", b""],
+    ids=["cut", "none", "left over", "too short", "no text", "no branch", "negative length", "empty"],
+)
+def test_a_damaged_place_of_a_key_is_one_error_among_few_keys_and_among_many(
+    value: bytes, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "FEW", few)
+    schema = '{"type": "record", "name": "r", "fields": [{"name": "place", "type": ["null", "string"]}]}'
+    arrival = Arrival(schema, Entries(b"k" + value, *map(np.array, ([0], [1], [1], [1 + len(value)]))))
+    if value == b"\x02\x04ab":
+        assert reader._newest([arrival], "place").to_pylist() == [{"key": "k", "place": "ab"}]
+        return
+    with pytest.raises(CorruptAvroError):
+        reader._newest([arrival], "place")
