@@ -10,9 +10,18 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from reliability.crash_states import crashed_before
-from reliability.real_table import SCHEMA, Row, TableSetup, TableWorld, is_shared, orders, rows_of, world_with_rows
+from reliability.real_table import (
+    FULL,
+    SCHEMA,
+    Row,
+    TableSetup,
+    TableWorld,
+    is_shared,
+    orders,
+    rows_of,
+    world_with_rows,
+)
 from reliability.service_runs import BREATHLESS, Act, Check, crash_scenario, in_many_orders
-from reliability.test_conflicts_interleaved import FULL
 
 from pyhudi_core.errors import CommitAbortedError, CommitConflictError
 from pyhudi_core.model.instant import Action
