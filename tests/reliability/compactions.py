@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 
 from reliability.crash_states import crashed_before
 from reliability.real_table import (
@@ -133,7 +133,7 @@ class Compacting:
             world.table().upsert(orders((90, "a", 90.0)))
             self.finish(world)
 
-        before = None if prepare is None else lambda world: prepare(self, world)
+        before = None if prepare is None else partial(prepare, self)
         return crash_scenario(name, self.setup_of(planned), operate, proceed, profile, before)
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import pytest
 from reliability.compactions import AFTER, CRASHED, LIVES, LOG_COMPACTION, upsert
-from reliability.service_runs import budget, crash, few_or_many
+from reliability.service_runs import Act, Check, budget, crash, few_or_many
 from support.samples import one_in
 
 from pyhudi_core.testing import Bounds, Profile
 from pyhudi_core.testing.crash_cases import CrashPlan
 
 HOLDS = LOG_COMPACTION.beside()
-BESIDE = {
+BESIDE: dict[str, tuple[bool, Act, Check]] = {
     "an update of the group": HOLDS["an update of the group"],
     "an update and a new key, with a plan": HOLDS["an update and a new key, with a plan"],
     "an append to a log of a writer that may be older": (
