@@ -7,12 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 
 from reliability.crash_states import crashed_before
-from reliability.real_table import SCHEMA, Row, TableSetup, TableWorld, is_shared, orders, rows_of, world_with_rows
+from reliability.real_table import (
+    FULL,
+    SCHEMA,
+    Row,
+    TableSetup,
+    TableWorld,
+    is_shared,
+    orders,
+    rows_of,
+    world_with_rows,
+)
 from reliability.service_runs import BREATHLESS, Act, Check, crash_scenario, in_many_orders
-from reliability.test_conflicts_interleaved import FULL
 
 from pyhudi_core.errors import CommitAbortedError, CommitConflictError
 from pyhudi_core.model.instant import Action
@@ -124,7 +133,7 @@ class Compacting:
             world.table().upsert(orders((90, "a", 90.0)))
             self.finish(world)
 
-        before = None if prepare is None else lambda world: prepare(self, world)
+        before = None if prepare is None else partial(prepare, self)
         return crash_scenario(name, self.setup_of(planned), operate, proceed, profile, before)
 
 

@@ -5,7 +5,7 @@ The table starts with three orders in two partitions; the next writer adds one.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -30,7 +30,7 @@ from pyhudi_core.metadata_table.defined_indexes import new_definition
 from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.table import HudiTable
 from pyhudi_core.testing import Profile, SimOptions
-from pyhudi_core.testing.crash_cases import Audit, CrashScenario, Remains
+from pyhudi_core.testing.crash_cases import Audit, CrashReport, CrashScenario, Remains
 
 NEXT = ((90, "a", 90.0),)
 EXPIRES_S = 400
@@ -405,3 +405,12 @@ def with_real_lock(profile: Profile) -> TableSetup:
     """The default lock of tables: Hudi's lock file on a disk, its conditional lock on an object store; with an audit."""
     options = {**OPTIONS, "hoodie.write.lock.filesystem.expire": 1, "pyhudi.lock.audit": True}
     return replace(setup_for(profile), options=options, real_lock=True)
+
+
+KEPT = {"replaced_group_kept"}
+"""Files of replaced groups wait for the cleaner; nothing else stays."""
+
+
+def leaks_of(reports: Sequence[CrashReport]) -> set[str]:
+    """The kinds of data files that remain although no commit names them."""
+    return {name for report in reports for name in report.leaks}

@@ -27,6 +27,8 @@ OPTIONS: Mapping[str, object] = {
     "hoodie.bloom.index.filter.dynamic.max.entries": 100,
 }
 """Small waits and small files."""
+FULL = {**OPTIONS, "hoodie.parquet.small.file.limit": 0}
+"""Every file counts as full, so that new keys come into file groups of their own."""
 HEARTBEAT_LIMIT_S = 180
 """Longer than heartbeats and the simulated lock's lease live."""
 
@@ -125,6 +127,7 @@ def is_shared(path: str) -> bool:
 
 
 __all__ = [
+    "FULL",
     "HEARTBEAT_LIMIT_S",
     "OPTIONS",
     "SCHEMA",

@@ -12,9 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from reliability.real_table import Row, TableSetup, TableWorld, orders, rows_of, table_world, world_with_rows
+from reliability.real_table import FULL, Row, TableSetup, TableWorld, orders, rows_of, table_world, world_with_rows
 from reliability.service_runs import Act, wait_as_reserved
-from reliability.test_conflicts_interleaved import FULL
 from support.metadata_tables import assert_metadata_is_true, left_in_metadata_table
 
 from pyhudi_core.errors import (

@@ -5,9 +5,11 @@ A test file makes the table of its service (`TableSetup`), says what the process
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 
+import pytest
 from reliability.crash_scenarios import EXPIRES_S, audit, read
 from reliability.real_table import TableSetup, TableWorld, table_world
 
@@ -31,6 +33,18 @@ def wait_as_reserved(context: TableContext) -> None:
     at the same time has reserved its time.
     """
     context.runtime.clock.sleep(begin.skew_wait_ms(context, Timeline(())) / 1000)  # no other program writes here
+
+
+def budget(quick: int) -> int:
+    """Number of schedules; `make evidence` sets the factor PYHUDI_EXPLORE."""
+    return quick * int(os.environ.get("PYHUDI_EXPLORE", "1"))
+
+
+def few_or_many(few: tuple[int, int], many: tuple[int, int]) -> pytest.MarkDecorator:
+    """The parameters ``bounds`` and ``by_chance`` of a test: so many schedules within the bounds, and by chance, quickly; and far more at night."""
+    quick = (Bounds(preemptions=1, schedules=budget(few[0])), budget(few[1]))
+    slow = pytest.param(Bounds(preemptions=2, schedules=many[0]), many[1], marks=pytest.mark.slow)
+    return pytest.mark.parametrize(("bounds", "by_chance"), [quick, slow], ids=["few orders", "many orders"])
 
 
 def in_many_orders(
@@ -76,5 +90,6 @@ def crash(scenario: CrashScenario[TableWorld], plan: CrashPlan) -> CrashReport:
     report = crash_everywhere(scenario, plan).assert_clean()
     assert not report.leaks
     points = sum(report.points.values()) + report.chained
+    assert points, "nothing was crashed: the plan needs a larger share"
     print(f"{scenario.name}: {points} crashes, {report.twice} of the next writer")
     return report

@@ -9,9 +9,8 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 from reliability import crash_states as states
-from reliability.crash_scenarios import NEXT, Case, setup_for
+from reliability.crash_scenarios import KEPT, NEXT, Case, leaks_of, setup_for
 from reliability.real_table import TableWorld, orders
-from reliability.test_crashes import KEPT, leaks_of
 
 from pyhudi_core.errors import SchemaMismatchError
 from pyhudi_core.testing import Profile

@@ -11,8 +11,18 @@ from collections.abc import Callable
 from itertools import permutations
 
 import pytest
-from reliability.real_table import Row, TableSetup, TableWorld, is_shared, orders, rows_of, table_world, world_with_rows
-from reliability.test_conflicts_interleaved import FULL, budget
+from reliability.real_table import (
+    FULL,
+    Row,
+    TableSetup,
+    TableWorld,
+    is_shared,
+    orders,
+    rows_of,
+    table_world,
+    world_with_rows,
+)
+from reliability.service_runs import budget
 
 from pyhudi_core.batches import combined
 from pyhudi_core.conflicts.requirement import EntryIsOurs

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from reliability.crash_scenarios import scenarios, setup_for
-from reliability.test_crashes import KEPT, leaks_of
+from reliability.crash_scenarios import KEPT, leaks_of, scenarios, setup_for
 
 from pyhudi_core.testing import Profile
 from pyhudi_core.testing.crash_cases import CrashPlan

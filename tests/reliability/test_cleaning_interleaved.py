@@ -12,10 +12,10 @@ from functools import cache, partial
 
 import pytest
 from reliability.crash_states import crashed_before
-from reliability.real_table import Row, TableSetup, TableWorld, is_shared, orders, rows_of, world_with_rows
-from reliability.service_runs import BREATHLESS, Act, crash, crash_scenario, in_many_orders
-from reliability.test_conflicts_interleaved import FULL, budget
+from reliability.real_table import FULL, Row, TableSetup, TableWorld, is_shared, orders, rows_of, world_with_rows
+from reliability.service_runs import BREATHLESS, Act, budget, crash, crash_scenario, few_or_many, in_many_orders
 from support.metadata_tables import build
+from support.samples import one_in
 
 from pyhudi_core.errors import CommitAbortedError, SnapshotExpiredError
 from pyhudi_core.model.instant import Action
@@ -113,23 +113,12 @@ BESIDE: dict[str, tuple[str, bool, Act, Act, Callable[[TableWorld, History], Non
 }  # fmt: skip
 
 
-def beside(name: str, bounds: Bounds, by_chance: int) -> None:
+@few_or_many((6, 2), (1_500, 400))
+@pytest.mark.row("L1", "K6")
+@pytest.mark.parametrize("name", one_in(2, BESIDE))
+def test_a_clean_beside_another_process(name: str, bounds: Bounds, by_chance: int) -> None:
     kind, planned, act, other, check = BESIDE[name]
     in_many_orders(name, _setup(kind, planned, False), (act, other), check, bounds, by_chance)
-
-
-@pytest.mark.one_in(2)
-@pytest.mark.row("L1", "K6")
-@pytest.mark.parametrize("name", BESIDE)
-def test_a_clean_beside_another_process(name: str) -> None:
-    beside(name, Bounds(preemptions=1, schedules=budget(6)), budget(2))
-
-
-@pytest.mark.slow
-@pytest.mark.row("L1", "K6")
-@pytest.mark.parametrize("name", BESIDE)
-def test_a_clean_beside_another_process_in_far_more_orders(name: str) -> None:
-    beside(name, Bounds(preemptions=2, schedules=1_500), 400)
 
 
 def two_executors(bounds: Bounds, by_chance: int, **options: object) -> None:

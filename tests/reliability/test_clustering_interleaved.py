@@ -13,9 +13,8 @@ from functools import cache, partial
 import pytest
 from reliability.crash_scenarios import audit
 from reliability.crash_states import crashed_before
-from reliability.real_table import Row, TableSetup, TableWorld, is_shared, orders, rows_of, world_with_rows
-from reliability.service_runs import BREATHLESS, Act, crash, crash_scenario, in_many_orders
-from reliability.test_conflicts_interleaved import FULL, budget
+from reliability.real_table import FULL, Row, TableSetup, TableWorld, is_shared, orders, rows_of, world_with_rows
+from reliability.service_runs import BREATHLESS, Act, budget, crash, crash_scenario, in_many_orders
 
 from pyhudi_core.doctor.kinds import FindingKind, Severity
 from pyhudi_core.errors import CommitAbortedError, CommitConflictError

@@ -12,9 +12,8 @@ from functools import cache, partial
 import pytest
 from reliability.crash_states import crashed_before
 from reliability.real_table import OPTIONS, SCHEMA, Row, TableSetup, TableWorld, is_shared, orders, rows_of, table_world
-from reliability.service_runs import Act, crash, crash_scenario, in_many_orders
+from reliability.service_runs import Act, budget, crash, crash_scenario, in_many_orders
 from reliability.test_clustering_interleaved import attempt, audit_clustered
-from reliability.test_conflicts_interleaved import budget
 
 from pyhudi_core.errors import CommitConflictError
 from pyhudi_core.index.hash_ranges import ranges_of

@@ -10,7 +10,7 @@ import pytest
 from reliability.clocks import HOUR_MS
 from reliability.counter_table import SCHEMA as COUNTER_SCHEMA
 from reliability.counter_table import CounterWorld
-from reliability.test_two_writers import budget
+from reliability.service_runs import budget
 from support.wrapping import WrappedStorage
 
 from pyhudi_core.conflicts import concurrent

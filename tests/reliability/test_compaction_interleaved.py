@@ -12,8 +12,8 @@ from functools import cache
 import pytest
 from reliability.compactions import BASE, COMPACTION, CRASHED, LIVES, MERGE_ON_READ, upsert
 from reliability.real_table import SCHEMA, TableSetup, TableWorld, is_shared, orders, rows_of, table_world
-from reliability.service_runs import crash, in_many_orders
-from reliability.test_conflicts_interleaved import budget
+from reliability.service_runs import budget, crash, few_or_many, in_many_orders
+from support.samples import one_in
 
 from pyhudi_core.opening import create_at
 from pyhudi_core.testing import Bounds, History, Profile, SimOptions
@@ -23,18 +23,11 @@ from pyhudi_core.write.result import Commit
 BESIDE = COMPACTION.beside()
 
 
-@pytest.mark.one_in(2)
+@few_or_many((12, 4), (2_000, 500))
 @pytest.mark.row("K6", "L4")
-@pytest.mark.parametrize("name", BESIDE)
-def test_a_compaction_beside_another_process(name: str) -> None:
-    COMPACTION.explore(name, BESIDE[name], Bounds(preemptions=1, schedules=budget(12)), budget(4))
-
-
-@pytest.mark.slow
-@pytest.mark.row("K6", "L4")
-@pytest.mark.parametrize("name", BESIDE)
-def test_a_compaction_beside_another_process_in_far_more_orders(name: str) -> None:
-    COMPACTION.explore(name, BESIDE[name], Bounds(preemptions=2, schedules=2_000), 500)
+@pytest.mark.parametrize("name", one_in(2, BESIDE))
+def test_a_compaction_beside_another_process(name: str, bounds: Bounds, by_chance: int) -> None:
+    COMPACTION.explore(name, BESIDE[name], bounds, by_chance)
 
 
 @pytest.mark.row("L6", "U16")
@@ -109,18 +102,13 @@ def late_row(name: str, bounds: Bounds, by_chance: int) -> None:
     in_many_orders(f"a late row, {name}", setup, actors, late_row_stays_what_it_was, bounds, by_chance)
 
 
-@pytest.mark.one_in(3)
+@few_or_many((8, 4), (400, 100))
 @pytest.mark.row("K6", "L4")
-@pytest.mark.parametrize("name", LATE)
-def test_a_late_row_on_a_deleted_key_beside_a_compaction_does_not_come_back(name: str) -> None:
-    late_row(name, Bounds(preemptions=1, schedules=budget(8)), budget(4))
-
-
-@pytest.mark.slow
-@pytest.mark.row("K6", "L4")
-@pytest.mark.parametrize("name", LATE)
-def test_a_late_row_on_a_deleted_key_in_far_more_orders(name: str) -> None:
-    late_row(name, Bounds(preemptions=2, schedules=400), 100)
+@pytest.mark.parametrize("name", one_in(3, LATE))
+def test_a_late_row_on_a_deleted_key_beside_a_compaction_does_not_come_back(
+    name: str, bounds: Bounds, by_chance: int
+) -> None:
+    late_row(name, bounds, by_chance)
 
 
 # --- crashes

@@ -14,6 +14,7 @@ from botocore.exceptions import ClientError
 from reliability import real_table
 from reliability.counter_table import counter_world, increment
 from reliability.real_table import TableWorld, world_with_rows
+from reliability.service_runs import budget
 from reliability.storages import (
     BATCH,
     BEFORE,
@@ -28,7 +29,7 @@ from reliability.storages import (
     completed,
     upsert,
 )
-from reliability.test_two_writers import budget, nothing_is_lost
+from reliability.test_two_writers import nothing_is_lost
 from support.tables import orders, rows
 
 import pyhudi_core as hudi

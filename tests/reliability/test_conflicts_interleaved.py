@@ -7,14 +7,13 @@ P2 and P4).
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
 import pytest
 from reliability.real_table import (
-    OPTIONS,
+    FULL,
     Row,
     TableSetup,
     TableWorld,
@@ -24,6 +23,7 @@ from reliability.real_table import (
     table_world,
     world_with_rows,
 )
+from reliability.service_runs import budget
 
 from pyhudi_core.errors import CommitConflictError, DuplicateKeyError
 from pyhudi_core.opened_table.protections import Protections
@@ -34,13 +34,6 @@ from pyhudi_core.write.result import Commit
 Rows = Mapping[tuple[int, str], float]
 BASE: tuple[Row, ...] = ((1, "a", 1.0), (2, "a", 2.0), (3, "b", 3.0))
 ALL_ON = Protections()
-FULL = {**OPTIONS, "hoodie.parquet.small.file.limit": 0}
-"""Every file counts as full, so that new keys come into file groups of their own."""
-
-
-def budget(quick: int) -> int:
-    """Number of schedules; `make evidence` sets the factor PYHUDI_EXPLORE."""
-    return quick * int(os.environ.get("PYHUDI_EXPLORE", "1"))
 
 
 @dataclass(frozen=True, slots=True)

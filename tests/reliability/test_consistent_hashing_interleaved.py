@@ -7,8 +7,7 @@ from functools import cache
 
 import pytest
 from reliability.real_table import OPTIONS, SCHEMA, TableSetup, TableWorld, is_shared, orders, rows_of, table_world
-from reliability.service_runs import Act, crash, crash_scenario, in_many_orders
-from reliability.test_conflicts_interleaved import budget
+from reliability.service_runs import Act, budget, crash, crash_scenario, in_many_orders
 
 from pyhudi_core.index.hashing_metadata import load
 from pyhudi_core.opening import create_at

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 import pytest
-from reliability.crash_scenarios import CASES, backwards, scenarios, setup_for, with_real_lock
+from reliability.crash_scenarios import CASES, KEPT, backwards, leaks_of, scenarios, setup_for, with_real_lock
 from reliability.crash_states import with_kept_metadata_table as kept
 from reliability.real_table import TableSetup
 
@@ -126,15 +126,6 @@ def test_whatever_call_is_the_last_one_the_table_is_as_before_or_as_after(kind: 
 @pytest.mark.parametrize("kind", SETUPS)
 def test_the_next_write_leaves_no_data_file_that_no_commit_names(kind: str) -> None:
     assert leaks_of(crashed(kind).reports) <= KEPT
-
-
-KEPT = {"replaced_group_kept"}
-"""Files of replaced groups wait for the cleaner; nothing else stays."""
-
-
-def leaks_of(reports: Sequence[CrashReport]) -> set[str]:
-    """The kinds of data files that remain although no commit names them."""
-    return {name for report in reports for name in report.leaks}
 
 
 DONE: dict[str, list[CrashReport]] = {}

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import pytest
-from reliability.real_table import SCHEMA, TableSetup, TableWorld, is_shared, orders, rows_of, table_world
-from reliability.service_runs import Act, in_many_orders
-from reliability.test_conflicts_interleaved import FULL, budget
+from reliability.real_table import FULL, SCHEMA, TableSetup, TableWorld, is_shared, orders, rows_of, table_world
+from reliability.service_runs import Act, few_or_many, in_many_orders
 
 from pyhudi_core.errors import TableExistsError
 from pyhudi_core.opening import create_at, create_whole
@@ -40,20 +39,10 @@ def both(world: TableWorld, history: History) -> None:
     assert world.table().check().ok
 
 
-def created(how: str, bounds: Bounds, by_chance: int) -> None:
+@few_or_many((6, 2), (800, 200))
+@pytest.mark.row("K6")
+@pytest.mark.parametrize("how", HOW)
+def test_of_two_creators_one_makes_the_table_and_both_write(how: str, bounds: Bounds, by_chance: int) -> None:
     setup = TableSetup(SimOptions(lease_s=60, shared=is_shared), dict(FULL))
     assert not table_world(setup).storage.image(), "nothing is there"
     in_many_orders(f"two creators, {how}", setup, (creator(how, 1), creator(how, 2)), both, bounds, by_chance)
-
-
-@pytest.mark.row("K6")
-@pytest.mark.parametrize("how", HOW)
-def test_of_two_creators_one_makes_the_table_and_both_write(how: str) -> None:
-    created(how, Bounds(preemptions=1, schedules=budget(6)), budget(2))
-
-
-@pytest.mark.slow
-@pytest.mark.row("K6")
-@pytest.mark.parametrize("how", HOW)
-def test_of_two_creators_one_makes_the_table_and_both_write_in_far_more_orders(how: str) -> None:
-    created(how, Bounds(preemptions=2, schedules=800), 200)

@@ -14,8 +14,19 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from reliability.real_table import Row, TableSetup, TableWorld, is_shared, orders, rows_of, table_world, world_with_rows
-from reliability.test_conflicts_interleaved import FULL, Verb, budget, delete, insert, insert_overwrite, upsert
+from reliability.real_table import (
+    FULL,
+    Row,
+    TableSetup,
+    TableWorld,
+    is_shared,
+    orders,
+    rows_of,
+    table_world,
+    world_with_rows,
+)
+from reliability.service_runs import budget
+from reliability.test_conflicts_interleaved import Verb, delete, insert, insert_overwrite, upsert
 from support.wrapping import WrappedStorage
 
 from pyhudi_core.errors import CommitConflictError

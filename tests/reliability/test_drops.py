@@ -13,9 +13,8 @@ import pytest
 from reliability.crash_scenarios import NEXT, setup_for
 from reliability.crash_scenarios import audit as audit_table
 from reliability.crash_states import BEFORE, filled
-from reliability.real_table import TableSetup, TableWorld, is_shared, orders, rows_of, table_world
-from reliability.service_runs import Act, crash_scenario, in_many_orders
-from reliability.test_conflicts_interleaved import FULL, budget
+from reliability.real_table import FULL, TableSetup, TableWorld, is_shared, orders, rows_of, table_world
+from reliability.service_runs import Act, budget, crash_scenario, in_many_orders
 
 from pyhudi_core.errors import HudiError, TableHalfDroppedError, TableNotFoundError
 from pyhudi_core.testing import Bounds, History, Profile, SimOptions

@@ -6,9 +6,8 @@ from collections.abc import Hashable
 from dataclasses import replace
 
 import pytest
-from reliability.crash_scenarios import Case, audit, setup_for
+from reliability.crash_scenarios import KEPT, Case, audit, leaks_of, setup_for
 from reliability.real_table import TableWorld, orders
-from reliability.test_crashes import KEPT, leaks_of
 
 from pyhudi_core.opened_table.protections import Protections
 from pyhudi_core.table import HudiTable

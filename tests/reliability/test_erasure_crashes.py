@@ -13,9 +13,8 @@ from typing import NoReturn
 import pyarrow as pa
 import pytest
 from reliability.crash_scenarios import audit
-from reliability.real_table import Row, TableSetup, TableWorld, orders, rows_of, table_world, world_with_rows
-from reliability.service_runs import Act, crash, crash_scenario, in_many_orders
-from reliability.test_conflicts_interleaved import FULL, budget
+from reliability.real_table import FULL, Row, TableSetup, TableWorld, orders, rows_of, table_world, world_with_rows
+from reliability.service_runs import Act, budget, crash, crash_scenario, in_many_orders
 from support.metadata_tables import build
 
 from pyhudi_core.errors import CommitAbortedError, CommitConflictError, ErasureRefusedError

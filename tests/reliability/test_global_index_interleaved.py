@@ -9,8 +9,17 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from reliability.real_table import Row, TableSetup, TableWorld, is_shared, orders, rows_of, table_world, world_with_rows
-from reliability.test_conflicts_interleaved import FULL
+from reliability.real_table import (
+    FULL,
+    Row,
+    TableSetup,
+    TableWorld,
+    is_shared,
+    orders,
+    rows_of,
+    table_world,
+    world_with_rows,
+)
 
 from pyhudi_core.errors import CommitConflictError, DuplicateKeyError
 from pyhudi_core.opened_table.protections import Protections

@@ -6,12 +6,10 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from reliability.crash_scenarios import Case, proceed, setup_for
+from reliability.crash_scenarios import KEPT, Case, leaks_of, proceed, setup_for
 from reliability.crash_states import filled
-from reliability.real_table import TableSetup, TableWorld, is_shared, orders, rows_of, world_with_rows
-from reliability.service_runs import Act, in_many_orders
-from reliability.test_conflicts_interleaved import FULL, budget
-from reliability.test_crashes import KEPT, leaks_of
+from reliability.real_table import FULL, TableSetup, TableWorld, is_shared, orders, rows_of, world_with_rows
+from reliability.service_runs import Act, few_or_many, in_many_orders
 
 from pyhudi_core.errors import CommitConflictError, SnapshotExpiredError
 from pyhudi_core.testing import Bounds, History, Profile, SimOptions
@@ -89,22 +87,12 @@ CASES: dict[str, tuple[str, bool, Act]] = {
 }
 
 
-def beside(name: str, bounds: Bounds, by_chance: int) -> None:
+@few_or_many((8, 3), (1_500, 400))
+@pytest.mark.row("N9", "L1")
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_held_beside_a_clean_can_be_read(name: str, bounds: Bounds, by_chance: int) -> None:
     kind, planned, act = CASES[name]
     in_many_orders(f"hold and {name}", _setup(kind, planned), (hold, act), check, bounds, by_chance)
-
-
-@pytest.mark.row("N9", "L1")
-@pytest.mark.parametrize("name", CASES)
-def test_what_is_held_beside_a_clean_can_be_read(name: str) -> None:
-    beside(name, Bounds(preemptions=1, schedules=budget(8)), budget(3))
-
-
-@pytest.mark.slow
-@pytest.mark.row("N9", "L1")
-@pytest.mark.parametrize("name", CASES)
-def test_what_is_held_beside_a_clean_can_be_read_in_far_more_orders(name: str) -> None:
-    beside(name, Bounds(preemptions=2, schedules=1_500), 400)
 
 
 # --- crashes

@@ -11,9 +11,8 @@ from functools import cache
 
 import pytest
 from reliability.crash_scenarios import audit
-from reliability.real_table import Row, TableSetup, TableWorld, orders, world_with_rows
+from reliability.real_table import FULL, Row, TableSetup, TableWorld, orders, world_with_rows
 from reliability.service_runs import crash, crash_scenario
-from reliability.test_conflicts_interleaved import FULL
 
 from pyhudi_core.iceberg import retention, table_metadata
 from pyhudi_core.iceberg.file_changes import every_file

@@ -15,8 +15,7 @@ import pytest
 from reliability.crash_scenarios import audit
 from reliability.crash_states import crashed_before
 from reliability.real_table import OPTIONS, Row, TableSetup, TableWorld, orders, rows_of, world_with_rows
-from reliability.service_runs import BREATHLESS, Act, crash, crash_scenario, in_many_orders
-from reliability.test_conflicts_interleaved import budget
+from reliability.service_runs import BREATHLESS, Act, budget, crash, crash_scenario, in_many_orders
 from support.metadata_tables import assert_metadata_is_true, left_in_metadata_table
 
 from pyhudi_core.errors import CommitAbortedError, CommitConflictError, DuplicateKeyError, UnsupportedTableError

@@ -7,8 +7,8 @@ from contextlib import suppress
 from functools import cache
 
 import pytest
+from reliability.service_runs import budget
 from reliability.stories import SCHEMA, Story, batch, rows_of, with_lock_file
-from reliability.test_two_writers import budget
 from reliability.test_zombies import LONG_S
 
 from pyhudi_core.opening import create_whole

@@ -6,12 +6,10 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from reliability.crash_scenarios import NEXT, Case, setup_for
+from reliability.crash_scenarios import KEPT, NEXT, Case, leaks_of, setup_for
 from reliability.crash_states import BEFORE, filled
-from reliability.real_table import TableSetup, TableWorld, is_shared, orders, rows_of, table_world
-from reliability.service_runs import in_many_orders
-from reliability.test_conflicts_interleaved import FULL, budget
-from reliability.test_crashes import KEPT, leaks_of
+from reliability.real_table import FULL, TableSetup, TableWorld, is_shared, orders, rows_of, table_world
+from reliability.service_runs import budget, in_many_orders
 
 from pyhudi_core.errors import HudiError
 from pyhudi_core.testing import Bounds, History, Profile, SimOptions

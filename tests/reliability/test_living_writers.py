@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 from reliability.counter_table import CounterWorld, counter_world, increment
+from reliability.service_runs import budget
 from reliability.stories import Died, Story, Writer, batch, dying, rows_of
-from reliability.test_two_writers import budget, nothing_is_lost
+from reliability.test_two_writers import nothing_is_lost
 from reliability.test_zombies import LONG_S, PROFILES, RECORD, actions, assert_tidy, decides
 
 import pyhudi_core as hudi

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass, replace
 
 import pytest
 from reliability.counter_table import CounterWorld, chain, counter_world, increment
 from reliability.real_table import OPTIONS, TableSetup, TableWorld, orders, rows_of, table_world
+from reliability.service_runs import budget
 
 from pyhudi_core.errors import LockIdentityError, LockLostError, LockTimeoutError, StorageError
 from pyhudi_core.lock.file_system import FileSystemLockProvider
@@ -19,11 +19,6 @@ from pyhudi_core.table import HudiTable
 from pyhudi_core.testing import Bounds, Fault, History, Profile, SimOptions, SimWorld, explore
 
 PROFILES = [Profile.S3, Profile.GCS, Profile.AZURE]
-
-
-def budget(quick: int) -> int:
-    """Schedules to run: `make evidence` sets PYHUDI_EXPLORE to a factor."""
-    return quick * int(os.environ.get("PYHUDI_EXPLORE", "1"))
 
 
 def provider(world: SimWorld) -> StorageBasedLockProvider:

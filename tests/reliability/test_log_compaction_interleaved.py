@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import pytest
 from reliability.compactions import AFTER, CRASHED, LIVES, LOG_COMPACTION, upsert
-from reliability.service_runs import crash
-from reliability.test_conflicts_interleaved import budget
+from reliability.service_runs import Act, Check, budget, crash, few_or_many
+from support.samples import one_in
 
 from pyhudi_core.testing import Bounds, Profile
 from pyhudi_core.testing.crash_cases import CrashPlan
 
 HOLDS = LOG_COMPACTION.beside()
-BESIDE = {
+BESIDE: dict[str, tuple[bool, Act, Check]] = {
     "an update of the group": HOLDS["an update of the group"],
     "an update and a new key, with a plan": HOLDS["an update and a new key, with a plan"],
     "an append to a log of a writer that may be older": (
@@ -29,18 +29,11 @@ BESIDE = {
 }
 
 
-@pytest.mark.one_in(3)
+@few_or_many((8, 2), (2_000, 500))
 @pytest.mark.row("K6", "N4")
-@pytest.mark.parametrize("name", BESIDE)
-def test_a_log_compaction_beside_another_process(name: str) -> None:
-    LOG_COMPACTION.explore(name, BESIDE[name], Bounds(preemptions=1, schedules=budget(8)), budget(2))
-
-
-@pytest.mark.slow
-@pytest.mark.row("K6", "N4")
-@pytest.mark.parametrize("name", BESIDE)
-def test_a_log_compaction_beside_another_process_in_far_more_orders(name: str) -> None:
-    LOG_COMPACTION.explore(name, BESIDE[name], Bounds(preemptions=2, schedules=2_000), 500)
+@pytest.mark.parametrize("name", one_in(3, BESIDE))
+def test_a_log_compaction_beside_another_process(name: str, bounds: Bounds, by_chance: int) -> None:
+    LOG_COMPACTION.explore(name, BESIDE[name], bounds, by_chance)
 
 
 @pytest.mark.row("L6", "N4")

@@ -10,10 +10,11 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from reliability.crash_scenarios import scenarios, setup_for
-from reliability.real_table import TableSetup, TableWorld, is_shared, table_world, world_with_rows
-from reliability.test_conflicts_interleaved import FULL, Verb, budget, delete, insert, upsert
-from reliability.test_crashes import KEPT, figures, leaks_of, summary
+from reliability.crash_scenarios import KEPT, leaks_of, scenarios, setup_for
+from reliability.real_table import FULL, TableSetup, TableWorld, is_shared, table_world, world_with_rows
+from reliability.service_runs import few_or_many
+from reliability.test_conflicts_interleaved import Verb, delete, insert, upsert
+from reliability.test_crashes import figures, summary
 from reliability.test_deletes_by_condition import (
     BASE,
     actor,
@@ -23,6 +24,7 @@ from reliability.test_deletes_by_condition import (
     raise_cheap,
     replace_cheap,
 )
+from support.samples import one_in
 
 from pyhudi_core.testing import Bounds, History, Profile, SimOptions, explore, explore_randomly
 from pyhudi_core.testing.crash_cases import CrashPlan
@@ -100,15 +102,8 @@ def beside(name: str, bounds: Bounds, by_chance: int) -> None:
     print(f"{name}: {report.schedules} schedules, all {report.exhausted}; {chance.schedules} by chance")
 
 
-@pytest.mark.one_in(2)
+@few_or_many((40, 10), (3_000, 500))
 @pytest.mark.row("K5", "K7")
-@pytest.mark.parametrize("name", PAIRS)
-def test_two_writers_of_logs_leave_what_one_after_the_other_leaves(name: str) -> None:
-    beside(name, Bounds(preemptions=1, schedules=budget(40)), budget(10))
-
-
-@pytest.mark.slow
-@pytest.mark.row("K5", "K7")
-@pytest.mark.parametrize("name", PAIRS)
-def test_two_writers_of_logs_in_far_more_orders(name: str) -> None:
-    beside(name, Bounds(preemptions=2, schedules=3_000), 500)
+@pytest.mark.parametrize("name", one_in(2, PAIRS))
+def test_two_writers_of_logs_leave_what_one_after_the_other_leaves(name: str, bounds: Bounds, by_chance: int) -> None:
+    beside(name, bounds, by_chance)

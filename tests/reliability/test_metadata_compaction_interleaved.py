@@ -9,8 +9,7 @@ import pytest
 from reliability.crash_states import with_kept_metadata_table
 from reliability.metadata_services import it_is_true_after, next_writer_and, upsert
 from reliability.real_table import OPTIONS, TableSetup, TableWorld, is_shared, orders, table_world
-from reliability.service_runs import Act, Check, crash, crash_scenario, in_many_orders
-from reliability.test_conflicts_interleaved import budget
+from reliability.service_runs import Act, Check, budget, crash, crash_scenario, in_many_orders
 
 from pyhudi_core.errors import CommitAbortedError
 from pyhudi_core.model.instant import Action

@@ -9,8 +9,7 @@ import pytest
 from reliability.crash_states import with_kept_metadata_table
 from reliability.metadata_services import it_is_true_after, next_writer_and, upsert
 from reliability.real_table import OPTIONS, TableSetup, TableWorld, is_shared, orders, table_world
-from reliability.service_runs import Act, Check, crash, crash_scenario, in_many_orders
-from reliability.test_conflicts_interleaved import budget
+from reliability.service_runs import Act, Check, budget, crash, crash_scenario, in_many_orders
 
 from pyhudi_core.errors import CommitAbortedError
 from pyhudi_core.testing import Bounds, Profile, SimOptions
@@ -95,7 +94,7 @@ SCENARIOS: dict[str, Act] = {
 @pytest.mark.row("L6")
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_upkeep_of_the_metadata_table_that_dies_is_finished(name: str) -> None:
-    crash(scenario(name, Profile.S3), CrashPlan(share=0.002, every_site=False))
+    crash(scenario(name, Profile.S3), CrashPlan(share=0.015, every_site=False))
 
 
 @pytest.mark.slow

@@ -13,8 +13,8 @@ from functools import cache
 
 import pytest
 from reliability.real_table import OPTIONS, SCHEMA, Row, TableSetup, TableWorld, is_shared, orders, rows_of, table_world
-from reliability.service_runs import Act, Check, crash, crash_scenario, in_many_orders
-from reliability.test_conflicts_interleaved import budget
+from reliability.service_runs import Act, Check, crash, crash_scenario, few_or_many, in_many_orders
+from support.samples import one_in
 
 from pyhudi_core.opening import create_at
 from pyhudi_core.testing import Bounds, History, Profile, SimOptions
@@ -124,23 +124,12 @@ PAIRS: dict[str, tuple[Callable[[], TableSetup], Act, Act, Check]] = {
 }  # fmt: skip
 
 
-def beside(name: str, bounds: Bounds, by_chance: int) -> None:
+@few_or_many((8, 4), (2_000, 500))
+@pytest.mark.row("M2", "K5", "K7")
+@pytest.mark.parametrize("name", one_in(3, PAIRS))
+def test_writers_that_do_not_block_each_other_lose_no_row(name: str, bounds: Bounds, by_chance: int) -> None:
     world, one, other, check = PAIRS[name]
     in_many_orders(name, world(), (one, other), check, bounds, by_chance)
-
-
-@pytest.mark.one_in(3)
-@pytest.mark.row("M2", "K5", "K7")
-@pytest.mark.parametrize("name", PAIRS)
-def test_writers_that_do_not_block_each_other_lose_no_row(name: str) -> None:
-    beside(name, Bounds(preemptions=1, schedules=budget(8)), budget(4))
-
-
-@pytest.mark.slow
-@pytest.mark.row("M2", "K5", "K7")
-@pytest.mark.parametrize("name", PAIRS)
-def test_writers_that_do_not_block_each_other_in_far_more_orders(name: str) -> None:
-    beside(name, Bounds(preemptions=2, schedules=2_000), 500)
 
 
 # --- crashes

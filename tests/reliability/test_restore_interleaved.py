@@ -12,11 +12,20 @@ from functools import cache, partial
 
 import pytest
 from reliability.crash_states import crashed_before
-from reliability.real_table import Row, TableSetup, TableWorld, is_shared, orders, rows_of, table_world, world_with_rows
-from reliability.service_runs import BREATHLESS, Act, crash, crash_scenario, in_many_orders
+from reliability.real_table import (
+    FULL,
+    Row,
+    TableSetup,
+    TableWorld,
+    is_shared,
+    orders,
+    rows_of,
+    table_world,
+    world_with_rows,
+)
+from reliability.service_runs import BREATHLESS, Act, budget, crash, crash_scenario, in_many_orders
 from reliability.stories import Story, batch
 from reliability.stories import rows_of as rows_of_story
-from reliability.test_conflicts_interleaved import FULL, budget
 from support.metadata_tables import build
 
 import pyhudi_core as hudi

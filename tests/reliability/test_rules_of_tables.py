@@ -8,10 +8,9 @@ from dataclasses import replace
 
 import pytest
 from reliability import crash_states as states
-from reliability.crash_scenarios import NEXT, Case, setup_for
+from reliability.crash_scenarios import KEPT, NEXT, Case, leaks_of, setup_for
 from reliability.real_table import TableWorld, orders, rows_of, table_world
-from reliability.test_conflicts_interleaved import budget
-from reliability.test_crashes import KEPT, leaks_of
+from reliability.service_runs import budget
 from reliability.test_deletes_by_condition import setup
 
 from pyhudi_core.errors import SchemaMismatchError

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 from reliability import crash_states as states
-from reliability.crash_scenarios import Case, proceed, setup_for
+from reliability.crash_scenarios import KEPT, Case, leaks_of, proceed, setup_for
 from reliability.real_table import TableWorld
-from reliability.test_crashes import KEPT, leaks_of
 
 from pyhudi_core.model.instant import Action
 from pyhudi_core.testing import Profile

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import pytest
 from reliability.service_pairs import INLINE, Pair
-from reliability.service_runs import in_many_orders
+from reliability.service_runs import budget, in_many_orders
 from reliability.stories import Story, batch
 from reliability.stories import rows_of as rows_of_story
-from reliability.test_conflicts_interleaved import budget
 
 from pyhudi_core.errors import CommitConflictError, InvalidOptionError
 from pyhudi_core.testing import Bounds, explore_randomly

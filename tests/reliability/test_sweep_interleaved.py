@@ -11,9 +11,17 @@ from functools import cache
 
 import pytest
 from reliability.crash_states import crashed_before
-from reliability.real_table import Row, TableSetup, TableWorld, orders, rows_of, world_with_rows
-from reliability.service_runs import BREATHLESS, Act, crash, crash_scenario, in_many_orders, wait_as_reserved
-from reliability.test_conflicts_interleaved import FULL, budget
+from reliability.real_table import FULL, Row, TableSetup, TableWorld, orders, rows_of, world_with_rows
+from reliability.service_runs import (
+    BREATHLESS,
+    Act,
+    crash,
+    crash_scenario,
+    few_or_many,
+    in_many_orders,
+    wait_as_reserved,
+)
+from support.samples import one_in
 
 from pyhudi_core.errors import CommitError
 from pyhudi_core.testing import Bounds, History, Profile, SimOptions
@@ -113,23 +121,12 @@ BESIDE: dict[str, tuple[Callable[[], TableSetup], Act, Callable[[TableWorld, His
 }  # fmt: skip
 
 
-def beside(name: str, bounds: Bounds, by_chance: int) -> None:
+@few_or_many((30, 10), (1_500, 400))
+@pytest.mark.row("T3", "L1")
+@pytest.mark.parametrize("name", one_in(2, BESIDE))
+def test_a_sweep_beside_another_process(name: str, bounds: Bounds, by_chance: int) -> None:
     setup, other, check = BESIDE[name]
     in_many_orders(name, setup(), (sweep_beside, other), check, bounds, by_chance)
-
-
-@pytest.mark.one_in(2)
-@pytest.mark.row("T3", "L1")
-@pytest.mark.parametrize("name", BESIDE)
-def test_a_sweep_beside_another_process(name: str) -> None:
-    beside(name, Bounds(preemptions=1, schedules=budget(30)), budget(10))
-
-
-@pytest.mark.slow
-@pytest.mark.row("T3", "L1")
-@pytest.mark.parametrize("name", BESIDE)
-def test_a_sweep_beside_another_process_in_far_more_orders(name: str) -> None:
-    beside(name, Bounds(preemptions=2, schedules=1_500), 400)
 
 
 def next_sweep(world: TableWorld) -> None:

@@ -6,12 +6,10 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from reliability.crash_scenarios import Case, proceed, setup_for
+from reliability.crash_scenarios import KEPT, Case, leaks_of, proceed, setup_for
 from reliability.crash_states import filled
-from reliability.real_table import OPTIONS, TableSetup, TableWorld, is_shared, orders, table_world
-from reliability.service_runs import Act, in_many_orders
-from reliability.test_conflicts_interleaved import FULL, budget
-from reliability.test_crashes import KEPT, leaks_of
+from reliability.real_table import FULL, OPTIONS, TableSetup, TableWorld, is_shared, orders, table_world
+from reliability.service_runs import Act, few_or_many, in_many_orders
 
 from pyhudi_core.errors import UnsupportedTableError
 from pyhudi_core.savepoints.savepoint_files import TAGGED_BY, Savepoint
@@ -181,18 +179,10 @@ BESIDE: dict[str, Act] = {
 }
 
 
-def beside(name: str, bounds: Bounds, by_chance: int) -> None:
+@few_or_many((30, 5), (1_500, 400))
+@pytest.mark.row("K6", "N15")
+@pytest.mark.parametrize("name", BESIDE)
+def test_tags_beside_others_are_made_once_and_savepoints_of_others_stay(
+    name: str, bounds: Bounds, by_chance: int
+) -> None:
     in_many_orders(f"tags and {name}", _setup(), (run, BESIDE[name]), tagged, bounds, by_chance)
-
-
-@pytest.mark.row("K6", "N15")
-@pytest.mark.parametrize("name", BESIDE)
-def test_tags_beside_others_are_made_once_and_savepoints_of_others_stay(name: str) -> None:
-    beside(name, Bounds(preemptions=1, schedules=budget(30)), budget(5))
-
-
-@pytest.mark.slow
-@pytest.mark.row("K6", "N15")
-@pytest.mark.parametrize("name", BESIDE)
-def test_tags_beside_others_are_made_once_and_savepoints_of_others_stay_in_far_more_orders(name: str) -> None:
-    beside(name, Bounds(preemptions=2, schedules=1_500), 400)

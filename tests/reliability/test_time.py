@@ -16,9 +16,10 @@ import pytest
 from reliability.clocks import HOUR_MS, assert_in_order, foreign_commit, ms, table_at
 from reliability.counter_table import SCHEMA as COUNTER_SCHEMA
 from reliability.counter_table import CounterWorld, increment
+from reliability.service_runs import budget
 from reliability.stories import SCHEMA as STORY_SCHEMA
 from reliability.stories import batch, rows_of
-from reliability.test_two_writers import budget, nothing_is_lost
+from reliability.test_two_writers import nothing_is_lost
 from support.homes import StandingClock, home_at, make_at, runtime_with
 from support.tables import create_plain, orders, rows
 

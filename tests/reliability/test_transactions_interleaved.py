@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from reliability.real_table import OPTIONS, is_shared
-from reliability.test_conflicts_interleaved import budget
+from reliability.service_runs import budget
 
 from pyhudi_core.errors import CommitError, CorruptionError, HudiError, LockError
 from pyhudi_core.formats.avro.container import encode_record

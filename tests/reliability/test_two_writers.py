@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from reliability.counter_table import CounterWorld, chain, counter_world, increment
+from reliability.service_runs import budget
 
 from pyhudi_core.opened_table.protections import Protections
 from pyhudi_core.testing import Bounds, History, Profile, Report, explore
 from pyhudi_core.transaction.rollback import repair
-
-
-def budget(quick: int) -> int:
-    """Schedules to run: `make evidence` sets PYHUDI_EXPLORE to a factor."""
-    return quick * int(os.environ.get("PYHUDI_EXPLORE", "1"))
 
 
 def nothing_is_lost(world: CounterWorld, history: History) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from reliability.service_runs import budget
 from reliability.stories import Died, Story, batch, dying, rows_of, with_lock_file
-from reliability.test_two_writers import budget
 from reliability.test_zombies import LONG_S, PROFILES, assert_tidy, decides
 from support.failing import FailingStorage
 from support.tables import create_plain

@@ -7,12 +7,10 @@ from dataclasses import replace
 from functools import cache, partial
 
 import pytest
-from reliability.crash_scenarios import NEXT, Case, Operation, setup_for
+from reliability.crash_scenarios import KEPT, NEXT, Case, Operation, leaks_of, setup_for
 from reliability.crash_states import BEFORE
-from reliability.real_table import SCHEMA, TableSetup, TableWorld, is_shared, orders, rows_of, table_world
-from reliability.service_runs import in_many_orders
-from reliability.test_conflicts_interleaved import FULL, budget
-from reliability.test_crashes import KEPT, leaks_of
+from reliability.real_table import FULL, SCHEMA, TableSetup, TableWorld, is_shared, orders, rows_of, table_world
+from reliability.service_runs import budget, in_many_orders
 from reliability.test_merge_on_read_crashes import MERGE_ON_READ
 
 from pyhudi_core.opening import create_at

@@ -10,9 +10,8 @@ from dataclasses import replace
 import pytest
 from reliability.compactions import AFTER, COMPACTION, upsert
 from reliability.real_table import Row, TableWorld, rows_of
-from reliability.service_runs import Act, in_many_orders
+from reliability.service_runs import Act, budget, in_many_orders
 from reliability.stories import Story, batch
-from reliability.test_conflicts_interleaved import budget
 from reliability.test_foreign_writer import JavaWriter
 
 from pyhudi_core.opened_table.table_context import TableContext

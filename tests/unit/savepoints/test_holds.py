@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from reliability.real_table import TableSetup, TableWorld, rows_of, table_world
+from reliability.real_table import FULL, TableSetup, TableWorld, rows_of, table_world
 from reliability.real_table import orders as real_orders
-from reliability.test_conflicts_interleaved import FULL
 from support.cleanings import filled, keeping, states
 from support.disk import contents, data_files
 from support.metadata_tables import assert_metadata_is_true, build

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from reliability.real_table import TableSetup, table_world
+from reliability.real_table import FULL, TableSetup, table_world
 from reliability.real_table import orders as real_orders
-from reliability.test_conflicts_interleaved import FULL
 from support.cleanings import cleans, extra_of, filled, keeping, states
 from support.disk import contents, data_files
 from support.metadata_tables import assert_metadata_is_true, build, left_in_metadata_table, metadata_of

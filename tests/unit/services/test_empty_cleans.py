@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from reliability.real_table import TableSetup, TableWorld, orders, rows_of, table_world
-from reliability.test_conflicts_interleaved import FULL
+from reliability.real_table import FULL, TableSetup, TableWorld, orders, rows_of, table_world
 from support.cleanings import cleans
 from support.metadata_tables import build
 from support.tables import make

@@ -8,9 +8,8 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
-from reliability.real_table import TableSetup, TableWorld, orders, rows_of, table_world
-from reliability.service_runs import in_many_orders
-from reliability.test_conflicts_interleaved import FULL, budget
+from reliability.real_table import FULL, TableSetup, TableWorld, orders, rows_of, table_world
+from reliability.service_runs import budget, in_many_orders
 from support.tables import make
 from support.tables import orders as rows_on_disk
 

@@ -103,8 +103,8 @@ def test_what_is_planned_or_being_built_is_shown_and_can_be_dropped() -> None:
     assert not table.timeline.pending.instants
 
 
-def test_a_write_beside_a_drop_is_planned_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It had read the index, whose files are gone when it looks for its keys."""
+def with_an_index_that_is_dropped_under_a_write(monkeypatch: pytest.MonkeyPatch) -> hudi.HudiTable:
+    """A table whose next write reads the index, which somebody drops before the write's part of the metadata table is made."""
     table = made()
     table.indexing.run(partitions=["record_index"])
     stage = metadata_update.stage
@@ -115,22 +115,19 @@ def test_a_write_beside_a_drop_is_planned_again(monkeypatch: pytest.MonkeyPatch)
         return stage(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(metadata_update, "stage", dropped_just_before)
+    return table
+
+
+def test_a_write_beside_a_drop_is_planned_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It had read the index, whose files are gone when it looks for its keys."""
+    table = with_an_index_that_is_dropped_under_a_write(monkeypatch)
     commit = table.upsert(rows(5, 12))
     assert commit.retries == 1
     assert_metadata_is_true(table)
 
 
 def test_a_write_in_steps_that_a_drop_came_before_goes_on_with_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = made()
-    table.indexing.run(partitions=["record_index"])
-    stage = metadata_update.stage
-
-    def dropped_just_before(*args: object) -> object:
-        monkeypatch.setattr(metadata_update, "stage", stage)
-        assert table.indexes.drop("record_index")
-        return stage(*args)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(metadata_update, "stage", dropped_just_before)
+    table = with_an_index_that_is_dropped_under_a_write(monkeypatch)
     with table.begin("upsert") as write:
         with pytest.raises(CommitConflictError) as conflict:
             write.write(rows(5, 12))

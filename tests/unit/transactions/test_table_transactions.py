@@ -30,6 +30,12 @@ def rows(*values: tuple[int, int]) -> pa.Table:
     return pa.table({"id": [key for key, _ in values], "value": [value for _, value in values]}, SCHEMA)
 
 
+def change_both(orders: hudi.HudiTable, lines: hudi.HudiTable) -> None:
+    with hudi.transaction([orders, lines]) as changes:
+        changes.upsert(orders, rows((1, 1)))
+        changes.upsert(lines, rows((1, 1)))
+
+
 def tables(folder: Path, *names: str, **how: Any) -> list[hudi.HudiTable]:
     return [hudi.create_table(str(folder / name), SCHEMA, "id", **how) for name in names]
 
@@ -158,13 +164,8 @@ def test_a_transaction_that_another_process_aborted_publishes_nothing(
 
     monkeypatch.setattr(Group, "commit", aborted_before)
 
-    def change() -> None:
-        with hudi.transaction([orders, lines]) as changes:
-            changes.upsert(orders, rows((1, 1)))
-            changes.upsert(lines, rows((1, 1)))
-
     with pytest.raises(hudi.errors.CommitAbortedError, match="aborted the transaction"):
-        change()
+        change_both(orders, lines)
     monkeypatch.undo()
     orders.upsert(rows((2, 2)))
     assert values(orders) == {2: 2}
@@ -284,13 +285,8 @@ def test_an_aborted_transaction_leaves_no_decision_behind(tmp_path: Path, monkey
 
     monkeypatch.setattr(Group, "commit", refused)
 
-    def change() -> None:
-        with hudi.transaction([orders, lines]) as changes:
-            changes.upsert(orders, rows((1, 1)))
-            changes.upsert(lines, rows((1, 1)))
-
     with pytest.raises(hudi.errors.LockTimeoutError):
-        change()
+        change_both(orders, lines)
     for table in (orders, lines):
         assert values(table) == {}
         assert not table.check().findings
@@ -327,13 +323,8 @@ def test_without_the_right_to_write_a_decision_nothing_is_written(
 
     monkeypatch.setattr(LocalStorage, "put_if_absent", refused)
 
-    def change() -> None:
-        with hudi.transaction([orders, lines]) as changes:
-            changes.upsert(orders, rows((1, 1)))
-            changes.upsert(lines, rows((1, 1)))
-
     with pytest.raises(hudi.errors.StorageError, match="decision of a transaction cannot be written") as refusal:
-        change()
+        change_both(orders, lines)
     assert refusal.value.table == orders.location
     for table in (orders, lines):
         assert not table.timeline.instants
