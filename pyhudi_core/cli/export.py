@@ -12,9 +12,11 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
+from pyhudi_core.cli.json_text import json_text
 from pyhudi_core.cli.terminal import at_location, reporting_errors
 from pyhudi_core.errors import DataError, InvalidOptionError
 from pyhudi_core.opening import open_table
+from pyhudi_core.predicates.coercion import is_bytes
 from pyhudi_core.read.scan import Scan
 from pyhudi_core.storage.opening import open_storage
 
@@ -72,9 +74,12 @@ def _write(scan: Scan, folder: str, name: str, kind: str, options: dict[str, str
     storage = open_storage(folder, options)
     if storage.head(name) is not None and not overwrite:
         raise InvalidOptionError("The file is there already", path=name, hint="Give another name, or --overwrite.")
-    if kind == "csv" and (nested := [field.name for field in scan.schema if pa.types.is_nested(field.type)]):
-        hint = "Leave it out by --column, or export Parquet or JSON."
-        raise DataError(f"Column {nested[0]} is nested, and a CSV file has no place for it", hint=hint)
+    if kind == "csv":
+        for field in scan.schema:
+            if pa.types.is_nested(field.type) or is_bytes(field.type):
+                what = "nested" if pa.types.is_nested(field.type) else str(field.type)
+                hint = "Leave it out by --column, or export Parquet or JSON."
+                raise DataError(f"Column {field.name} is {what}, and a CSV file has no place for it", hint=hint)
     out = storage.open_output(name)
     try:
         rows = _FORMS[kind](scan.schema, scan.to_batches(), out.stream)
@@ -98,14 +103,14 @@ def _json(schema: pa.Schema, batches: Iterator[pa.RecordBatch], stream: IO[bytes
     """Write an object on each line. Arrow has no writer of JSON, so this is the one loop over rows."""
     rows = 0
     for batch in batches:
-        lines = [json.dumps(row, default=_plain, ensure_ascii=False) + "\n" for row in batch.to_pylist()]
+        lines = [json_text(row, plain=_plain, ascii_only=False) + "\n" for row in batch.to_pylist()]
         stream.write("".join(lines).encode())
         rows += len(batch)
     return rows
 
 
 def _plain(value: Any) -> str:
-    return value.hex() if isinstance(value, bytes) else value.isoformat() if hasattr(value, "isoformat") else str(value)
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
 _FORMS: dict[str, Callable[[pa.Schema, Iterator[pa.RecordBatch], IO[bytes]], int]] = {

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
+from pyhudi_core.cli.json_text import json_text
 from pyhudi_core.cli.terminal import (
     FOUND,
     at_location,
@@ -50,7 +50,7 @@ def key_history(
     rows = found.rows.to_pylist()
     if as_json and not as_csv and not only:
         told = {"key": found.key, "known_from": found.known_from or None, "note": found.note, "commits": rows}
-        click.echo(json.dumps(told, indent=1, default=str))
+        click.echo(json_text(told, 1))
     else:
         shown = [_row(row) for row in rows]
         print_as(shown, tuple(_row(None)), only, as_json=as_json, as_csv=as_csv)

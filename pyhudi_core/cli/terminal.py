@@ -10,7 +10,6 @@ Tables are printed here (`print_rows`). No value is cut: rows that do not fit in
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -21,6 +20,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
+from pyhudi_core.cli.json_text import json_text
 from pyhudi_core.errors import HudiError
 from pyhudi_core.model.printing import readable
 
@@ -180,7 +180,7 @@ def print_shown(
         names = list(dict.fromkeys([*names, *(name for row in full for name in row)]))
         print_as([dict.fromkeys(names) | dict(row) for row in full], names, only, as_json=as_json, as_csv=as_csv)
     elif as_json:
-        click.echo(json.dumps(full, indent=2))
+        click.echo(json_text(full, 2))
     else:
         print_rows(shown)
 
@@ -205,7 +205,7 @@ def print_as(
     wanted = only or names
     shown = [{name: row[name] for name in wanted} for row in rows]
     if as_json:
-        click.echo(json.dumps(shown, indent=1, default=str))
+        click.echo(json_text(shown, 1))
     elif as_csv:
         print_csv(shown, wanted)
     else:
@@ -238,7 +238,8 @@ def _is_number(value: Any) -> bool:
 def _field(value: Any) -> str:
     if value is None:
         return ""
-    text = json.dumps(value, default=str) if isinstance(value, dict | list | tuple) else str(value)
+    nested = isinstance(value, dict | list | tuple)
+    text = json_text(value) if nested else value.hex() if isinstance(value, bytes) else str(value)
     quoted = text == "" or text != text.strip() or any(letter in text for letter in ',"\r\n')
     return '"' + text.replace('"', '""') + '"' if quoted else text
 

@@ -47,15 +47,15 @@ def _hint(column: ColumnName, known: tuple[str, ...], kind: pa.DataType, schema:
     if len(structs) == len(fields):  # the two sides of a merge: their columns are meant
         fields = [f"{name}.{part.name}" for name in structs for part in kind.field(name).type]
         near = near or [full for full in fields if full.partition(".")[2].lower() == column.path[-1].lower()][:1]
+    qualified = "" if known else _qualified(column, schema)
     names = ", ".join(fields[:_SHOWN])
     there = f"The columns are {names}" if names else "It is computed without columns"
     if known:
         there = f"The fields of {'.'.join(known)} are {names}"
-    if near:
-        likely = f"Did you mean {'.'.join((*known, near[0]))}?"
-    else:
-        likely = f"{there}; write text in quotes, such as 'a'{'' if known else _qualified(column, schema)}"
-    return meant_by(column.name) or meant_by(f"= {column.name}") or likely
+    other = meant_by(column.name) or meant_by(f"= {column.name}")
+    if other is None and near and not qualified:
+        return f"Did you mean {'.'.join((*known, near[0]))}?"
+    return other or f"{there}; write text in quotes, such as 'a'{qualified}"
 
 
 def _qualified(column: ColumnName, schema: pa.Schema) -> str:

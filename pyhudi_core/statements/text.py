@@ -204,6 +204,6 @@ def _syntax(text: str, error: SqlglotError) -> InvalidOptionError:
     found = (getattr(error, "errors", None) or [{}])[0]
     line, column = found.get("line"), found.get("col")
     where = f"at line {line}, column {column}: " if line is not None else ""
-    what = str(found.get("description") or error).splitlines()[0].rstrip(".")
+    what = str(found.get("description") or error).splitlines()[0].partition(" but got <")[0].rstrip(".")
     near = str(found.get("highlight") or "")[:_SHOWN]
     return not_understood(f"{where}{what}{f', near {near!r}' if near else ''}, in {text[:120]!r}")

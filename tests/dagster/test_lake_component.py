@@ -273,8 +273,8 @@ def test_dg_lists_the_package_and_the_component(tmp_path: Path) -> None:
     installed.mkdir()
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: pyhudi\nVersion: 0.1.0\n")
     project = tomllib.loads((EXAMPLE.parents[1] / "pyproject.toml").read_text())["project"]
-    ((group, entries),) = project["entry-points"].items()
-    lines = [f"{name} = {module}" for name, module in entries.items()]
+    group = "dagster_dg_cli.registry_modules"
+    lines = [f"{name} = {module}" for name, module in project["entry-points"][group].items()]
     (installed / "entry_points.txt").write_text("\n".join([f"[{group}]", *lines]))
     environment = {**os.environ, "PYTHONPATH": f"{EXAMPLE.parents[1]}:{tmp_path}"}
 

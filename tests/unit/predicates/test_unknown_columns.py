@@ -53,6 +53,7 @@ DOORS: list[Callable[[hudi.HudiTable, str], Any]] = [
         ("address.zap", "'address.zap' at character .*does not exist.*Did you mean address.zip"),
         ("address.street.no", "'address.street.no' at .*does not exist.*The fields of address.street are name"),
         ("q.v", "'q.v' at character .*does not exist.*The columns are .*If q is meant as a table.*write v alone"),
+        ("st.v", "If st is meant as a table.*write v alone"),
         ("q.address.zip", "If q is meant as a table.*write address.zip alone"),
         ("q", "'q' at character .*does not exist.*The columns are"),
     ],

@@ -135,6 +135,7 @@ REFUSED = {
     "CREATE TABLE p (id INT)": "does not say where",
     "CREATE TABLE p (id GEOMETRY) LOCATION 'memory://statements/p'": "there is no type",
     "SELECT 1; SELECT 2": "2 statements",
+    "SELECT FROM": "at line 1, column 11: Expected table name, near 'FROM', in",
     "SELEC 1": "at line 1, column 7: Invalid expression / Unexpected token, near",
     "VACUUM o": "CALL run_clean",
     "OPTIMIZE o ZORDER BY (id)": "CALL run_clustering",
