@@ -6,6 +6,7 @@ The judge is a dictionary: the law of one key is a few lines of Python.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pytest
 from support.metadata_tables import assert_metadata_is_true
 
-import pyhudi_core as hudi
+import pyhudi as hudi
 from pyhudi_core.errors import DataError, InvalidOptionError
 
 MODEL = "org.apache.hudi.common.model"
@@ -252,3 +253,41 @@ def test_a_late_row_fills_what_a_stored_row_lacks_and_is_part_of_the_commit(
     assert state(table) == {"k1": one | {"text": "late"}, "k2": other}
     assert done.stats.rows_updated == 1
     assert [changed["id"] for changed in table.incremental(after=before).to_arrow().to_pylist()] == ["k1"]
+
+
+def _merge(table: hudi.HudiTable, rows: pa.Table) -> None:
+    table.merge(rows, on="id").when_matched_update_all().when_not_matched_insert_all().run()
+
+
+def _in_a_transaction(table: hudi.HudiTable, rows: pa.Table) -> None:
+    other = hudi.create_table(f"{table.location}-other", SCHEMA, "id")
+    with hudi.transaction([table, other]) as changes:
+        changes.upsert(table, rows)
+        changes.upsert(other, rows)
+
+
+DOORS: dict[str, Callable[[hudi.HudiTable, pa.Table], object]] = {
+    "upsert": lambda table, rows: table.upsert(rows),
+    "batch": lambda table, rows: table.upsert(rows, batch=True),
+    "partial": lambda table, rows: table.upsert(rows.select(["id", "Op"]), partial=True),
+    "merge": _merge,
+    "update": lambda table, rows: table.update({"Op": "'D'"}, where="id = 'k1'"),
+    "sql": lambda table, rows: hudi.sql("UPDATE t SET Op = 'D' WHERE id = 'k1'", tables={"t": table}),
+    "overwrite": lambda table, rows: table.insert_overwrite_table(
+        pa.concat_tables([table.to_arrow().slice(0, 1), rows])
+    ),
+    "transaction": _in_a_transaction,
+}
+
+
+@pytest.mark.row("Q2")
+@pytest.mark.parametrize("kind", ["copy-on-write", "merge-on-read"])
+@pytest.mark.parametrize("door", DOORS)
+def test_a_marked_row_deletes_at_every_door(door: str, kind: str, tmp_path: Path) -> None:
+    table = made(tmp_path / "t", kind, "dms")
+    rows = [row(random.Random(n), f"k{n}", 5, ("Op", "U")) | {"Op": "U"} for n in range(2)]
+    table.upsert(pa.Table.from_pylist(rows, SCHEMA))
+    DOORS[door](table, pa.Table.from_pylist([rows[1] | {"Op": "D"}], SCHEMA))
+    table = hudi.open_table(str(tmp_path / "t"))
+    assert state(table) == {"k0": rows[0]}
+    assert not table.check().errors
