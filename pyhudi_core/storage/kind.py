@@ -180,7 +180,7 @@ class StorageKind:
     extra: str = ""
 
     def options(self) -> tuple[Option, ...]:
-        """The options of this kind."""
+        """Return the options of this kind."""
         return options_of(self.scheme, self.values)
 
 
