@@ -144,7 +144,7 @@ class StagedFile:
     rows: int
 
     def schema(self) -> pa.Schema:
-        """The schema of its rows."""
+        """Return the schema of its rows."""
         with self.storage.open_input(self.path) as source:
             return ParquetBaseFile(source, self.path).schema
 
