@@ -1,6 +1,6 @@
-"""Where Arrow functions run: a small dataset interface, with a local and a Spark engine behind it.
+"""Run Arrow functions on a small dataset interface, which has a local and a Spark engine.
 
-The write pipeline is written once over it. Functions take the batches of one task and yield batches; they must be picklable, hold no open storage
+The write pipeline uses only this interface. Functions take the batches of one task and yield batches; they must be picklable, hold no open storage
 and keep no state between tasks.
 """
 
@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 TASK = "_pyhudi_task"
-"""Column (int32) of the task that a shuffle sends a row to."""
+"""Column (int32) with the target task of a row in a shuffle."""
 
 SORT = "_pyhudi_sort"
 """Column (int64) by which a shuffle sorts the rows of a task."""
@@ -23,7 +23,7 @@ SORT = "_pyhudi_sort"
 
 @dataclass(frozen=True, slots=True)
 class TaskInfo:
-    """Which task a function runs in: a number from 0, the same for every attempt at the same task, and what `Dataset.map` was given for it."""
+    """The task in which a function runs: its number from 0, which is the same for every attempt, and its payload from `Dataset.map`."""
 
     number: int
     payload: Any = None
@@ -34,12 +34,12 @@ TaskFunction = Callable[[TaskInfo, Iterator[pa.RecordBatch]], Iterable[pa.Record
 
 @dataclass(frozen=True, slots=True)
 class KeyColumns:
-    """Columns that are a key together.
+    """The columns of a key.
 
-    The key of one column is its value. That of several is the text ``name:value,name:value``, with ``null`` and ``empty`` where a value is missing.
-    Rows with the same key always go to the same slot. Several columns may be strings and integers only. ``hashes`` hashes the keys of a batch, for an
-    engine that has the rows as Arrow. ``ambiguous`` is a regular expression of texts that no key column may have; empty if all are allowed.
-    ``distinct`` says of a column of Arrow whether it is known that no value occurs twice.
+    The key of one column is its value. The key of several columns is the text ``name:value,name:value``, with ``null`` and ``empty`` where a value is
+    missing. Rows with the same key always go to the same slot. Several columns must be strings or integers. ``hashes`` computes hashes of the keys of
+    a batch, for an engine with Arrow rows. ``ambiguous`` is a regular expression of forbidden texts in key columns; empty if all texts are allowed.
+    ``distinct`` returns whether an Arrow column is known to have no value twice.
     """
 
     names: tuple[str, ...]
@@ -61,9 +61,9 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class SourceCounts:
-    """How many rows have each combination of values of some columns, and how many rows of all have no key, or an ambiguous one.
+    """The number of rows for each combination of values of some columns, and the numbers of all rows without a key, or with an ambiguous key.
 
-    ``distinct``: it is known that no key occurs twice. False says nothing.
+    ``distinct``: whether it is known that no key occurs twice. False means unknown.
     """
 
     values: pa.RecordBatch
@@ -74,37 +74,40 @@ class SourceCounts:
 
 
 class Source(Protocol):
-    """Rows that cost little to read and are the same each time, so that they are read twice instead of being kept.
+    """Rows that are cheap to read and the same each time, so that they are read twice instead of being cached.
 
-    They are counted, then brought to their tasks as they are, where the function that follows prepares them. Rows outside Python become Arrow there.
+    First they are counted. Then they are sent unchanged to their tasks, where the next function prepares them. Rows outside Python become Arrow
+    there.
     """
 
     @property
     def keyless(self) -> bool:
-        """Whether rows may have no key columns: then ``hashes`` spreads them."""
+        """Whether rows may have no key columns; then ``hashes`` distributes them."""
         ...
 
     def counts(self, by: Sequence[str], key: KeyColumns) -> SourceCounts:
         """Count the rows by the columns ``by``, which hold no floating-point numbers. A row has no key if all key columns are null or empty.
 
-        The other calls are given the values that this one returned.
+        The other methods take the values that this method returned.
         """
         ...
 
     def scattered(
         self, values: pa.RecordBatch, slots: Sequence[Sequence[Slot]], key: KeyColumns, tasks: int
     ) -> Dataset:
-        """Bring the rows to tasks: a row with the values of row ``i`` of ``values`` goes to one of ``slots[i]``, chosen by a hash of its key; with
-        no slots it is left out.
+        """Send the rows to tasks. A row with the values of row ``i`` of ``values`` goes to one of ``slots[i]``, chosen by a hash of its key. If there
+        are no slots, the row is left out.
 
-        Within a task the rows come sorted by the column `SORT` (int64), which is added; it is -1 for values that are not there. `ORDER` (int64) is
-        added too: the order of the rows in the source.
+        Within a task the rows are sorted by the added column `SORT` (int64); it is -1 for missing values. `ORDER` (int64) is added too: the order of
+        the rows in the source.
         """
         ...
 
     def placed(self, values: pa.RecordBatch, tasks_of: Sequence[Sequence[int]], key: KeyColumns, tasks: int) -> Dataset:
-        """Bring the rows to tasks, as they are and in any order: a row with the values of row ``i`` of ``values`` goes to one of the tasks
-        ``tasks_of[i]`` (one at least), chosen by a hash of its key. Rows with values that are not there may go anywhere.
+        """Send the rows to tasks, unchanged and in any order.
+
+        A row with the values of row ``i`` of ``values`` goes to one of the tasks ``tasks_of[i]`` (at least one), chosen by a hash of its key. Rows
+        with missing values may go to any task.
         """
         ...
 
@@ -121,54 +124,55 @@ class Dataset(Protocol):
 
     @property
     def row_bytes(self) -> int:
-        """The bytes of a row in memory on average; 0 if they are not known."""
+        """The average bytes of a row in memory; 0 if unknown."""
         ...
 
     def source(self) -> Source | None:
-        """Return the same rows as a `Source`, if they are one."""
+        """Return the same rows as a `Source`, if they are a source."""
         ...
 
     def map(self, fn: TaskFunction, schema: pa.Schema, payloads: Sequence[Any] = ()) -> Dataset:
         """Apply a function to each task's batches; the result has the given schema.
 
-        ``payloads`` has one picklable value for each task, after a shuffle. A task unpickles its own payload only; none is in the function's closure.
+        ``payloads`` has one picklable value for each task, after a shuffle. A task unpickles only its own payload; the function's closure contains
+        none.
         """
         ...
 
     def shuffle(self, by: str, tasks: int, *sort_by: str) -> Dataset:
-        """Bring rows together: the int32 column ``by`` says to which of the tasks (0 to tasks - 1) a row goes.
+        """Send each row to the task in its int32 column ``by`` (0 to tasks - 1).
 
-        Within a task the rows come sorted by the columns ``sort_by``, nulls first and NaN last; the order of rows with equal values is free.
+        Within a task the rows are sorted by the columns ``sort_by``, nulls first and NaN last; rows with equal values have any order.
         """
         ...
 
     def shuffle_by_range(self, tasks: int, *by: str) -> Dataset:
-        """Sort all rows by columns, nulls first and NaN last, and cut them into tasks of about the same size, at most ``tasks``.
+        """Sort all rows by columns, nulls first and NaN last, and divide them into at most ``tasks`` tasks of about the same size.
 
-        The tasks one after the other hold the rows in order. Rows with equal values of all columns are in one task, and their order is free.
-        The rows are read twice (the first time to choose the cuts), so `persist` them if they cost more than a sort.
+        The rows are in order across the tasks. Rows with equal values of all columns are in one task, in any order. The rows are read twice (the
+        first time to choose the cuts), so `persist` them if they cost more than a sort.
         """
         ...
 
     def persist(self) -> Dataset:
-        """Return the same rows, computed at most once from now on; to be given back with `release`."""
+        """Return the same rows, computed at most once from now on. Call `release` later."""
         ...
 
     def release(self) -> None:
-        """Give back what `persist` keeps and what payloads took; safe to call on any dataset, and twice. The dataset is not used afterwards."""
+        """Free the cache of `persist` and the memory of payloads. Safe to call on any dataset, and twice. Do not use the dataset afterwards."""
         ...
 
     def count_by(self, *columns: str) -> dict[tuple[str | None, ...], int]:
-        """Say how many rows have each combination of values of string columns, sorted, nulls first. Raises as `collect`."""
+        """Return the number of rows for each combination of values of string columns, sorted, nulls first. Raises as `collect`."""
         ...
 
     def collect(self) -> pa.Table:
-        """Run, and bring all rows here. Errors of this package that a task raised are raised as they were."""
+        """Run the tasks, and return all rows in this process. Raises this package's errors of tasks unchanged."""
         ...
 
 
 class Engine(Protocol):
-    """Makes datasets from what users hand in."""
+    """Makes datasets from users' data."""
 
     @property
     def in_process(self) -> bool:
@@ -177,15 +181,15 @@ class Engine(Protocol):
 
     @property
     def cores(self) -> int:
-        """How many tasks run at once."""
+        """The number of concurrent tasks."""
         ...
 
     def dataset(self, data: object) -> Dataset:
-        """Return the data as a dataset. Raises `ConfigError` for data it cannot take."""
+        """Return the data as a dataset. Raises `ConfigError` for data of an unknown kind."""
         ...
 
     def run(self, fn: TaskFunction, schema: pa.Schema, payloads: Sequence[Any]) -> Dataset:
-        """Return a dataset of tasks, one for each payload, without incoming rows: what the function yields in each of them."""
+        """Return a dataset of tasks without input, one for each payload: the rows that the function yields in each task."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Choose the engine by what the data is: a PySpark DataFrame runs on its Spark session, everything else in this process."""
+"""Choose the engine by the kind of data: a PySpark DataFrame runs on its Spark session, all other data in this process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyhudi_core.model.time_zone import TimeZone
 from pyhudi_core.runtime.base import Executor
 
 SESSION_ZONE = "spark.sql.session.timeZone"
-"""The setting of a Spark session that has its time zone."""
+"""The Spark setting with the time zone of a session."""
 
 
 def engine_for(data: object, executor: Executor, spark: Any = None, location: str = "") -> Engine:
@@ -40,13 +40,13 @@ def running_session() -> Any:
 
 
 def _connected_session() -> Any:
-    """Return the session of Spark Connect that this process has; None if it has none."""
+    """Return the Spark Connect session of this process; None if it has none."""
     connect = sys.modules.get("pyspark.sql.connect.session")
     return None if connect is None else connect.SparkSession._get_default_session()
 
 
 def session_zone(spark: Any = None) -> TimeZone | None:
-    """Return the time zone of a Spark session, else of the one that this process has; None if it has none."""
+    """Return the time zone of a Spark session, by default of this process's session; None if there is none."""
     if spark is not None:
         return TimeZone.named(spark.conf.get(SESSION_ZONE))
     running = _connected_session() or running_session()
@@ -69,7 +69,7 @@ def frame_of(reading: Reading, spark: Any, location: str) -> Any:
 
 
 def root_for(spark: Any, location: str, path: str, size: int) -> str | None:
-    """Return how a Spark session opens a table's folder by itself, given a file of it and its size; None if it does not."""
+    """Return the form in which a Spark session can open a table's folder itself, given one of its files and the file's size; None if it cannot."""
     with from_extra("spark", "A Spark DataFrame"):
         from pyhudi_core.engine.spark_sessions import session_of  # noqa: PLC0415  (Spark is imported only where it is used)
 
@@ -77,7 +77,7 @@ def root_for(spark: Any, location: str, path: str, size: int) -> str | None:
 
 
 def together(one: Dataset, other: Dataset, spark: Any) -> Dataset:
-    """Return the rows of two datasets of a Spark session, which have the same columns, as one dataset."""
+    """Return the rows of two datasets of a Spark session, with the same columns, as one dataset."""
     with from_extra("spark", "A write on a Spark session"):
         from pyhudi_core.engine.spark import united  # noqa: PLC0415  (Spark is imported only where it is used)
 

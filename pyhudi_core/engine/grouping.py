@@ -35,7 +35,7 @@ def without_slots(rows: pa.Table) -> pa.Table:
 
 
 def dealt(items: Sequence[Item], tasks: int) -> list[dict[int, Item]]:
-    """Give item ``n`` to task ``n % tasks``. Returns one dictionary for each task: its items by their numbers."""
+    """Give item ``n`` to task ``n % tasks``. Returns a dictionary for each task: its items by number."""
     payloads: list[dict[int, Item]] = [{} for _ in range(tasks)]
     for number, item in enumerate(items):
         payloads[number % tasks][number] = item

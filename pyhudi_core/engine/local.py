@@ -1,4 +1,4 @@
-"""The engine without Spark: Arrow tables in this process, tasks on the executor that was handed in."""
+"""The engine without Spark: Arrow tables in this process, with tasks on the given executor."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from pyhudi_core.runtime.base import Executor
 
 _BATCH_ROWS = 65_536
 _MANY_ROWS = 200_000
-"""So many rows are a source: they are not prepared until they are in the task that writes them. Fewer are not worth a second look."""
+"""From this number of rows on, rows are a source: they are prepared only in the task that writes them. For fewer rows this does not pay."""
 _SOURCE_ROWS = 1 << 19
-"""The largest batches of a source: each of them should have many rows of each task."""
+"""The maximum rows of a batch of a source. Each batch should have many rows of each task."""
 _HOW = {
     "Series": "give a DataFrame, such as series.to_frame()",
     "list": "Make a table of the rows first: pyarrow.Table.from_pylist(rows).",
     "dict": "Make a table of the columns first: pyarrow.table(columns).",
 }
-"""How data that looks like rows becomes rows, by the name of its type."""
+"""The conversion of other kinds of data to rows, by the name of the type."""
 
 Part = Iterable[pa.RecordBatch]
 """The batches of a task; they can be iterated over more than once."""
@@ -46,7 +46,7 @@ class LocalEngine:
         return True
 
     def dataset(self, data: object) -> Dataset:
-        """Take anything that speaks the Arrow C stream interface, pandas included; its batches are spread over the cores."""
+        """Accept any object with the Arrow C stream interface, and pandas; its batches are distributed over the cores."""
         table = as_table(data)
         batches = [batch for batch in table.to_batches(max_chunksize=_BATCH_ROWS) if batch.num_rows]
         width = max(1, min(self.cores, len(batches)))
@@ -60,7 +60,7 @@ class LocalEngine:
 
 @dataclass(slots=True)
 class LocalDataset:
-    """Tasks of batches, computed when first needed. ``given``: the rows, if they are the user's own and not computed."""
+    """Tasks of batches, computed when first needed. ``given``: the user's rows, if they are not computed."""
 
     executor: Executor
     schema: pa.Schema
@@ -132,7 +132,7 @@ class LocalDataset:
         return pa.Table.from_batches([batch for part in parts for batch in part], self.schema)
 
     def parts(self) -> list[Part]:
-        """Return the batches of each task, computed now unless they are kept."""
+        """Return the batches of each task; computes them unless they are cached."""
         if self._kept is not None:
             return self._kept
         parts = self.compute()
@@ -142,14 +142,14 @@ class LocalDataset:
 
 
 def counted(rows: pa.Table, columns: Sequence[str]) -> dict[tuple[str | None, ...], int]:
-    """Say how many rows have each combination of values of these columns."""
+    """Return the number of rows for each combination of values of these columns."""
     groups = rows.select(columns).group_by(list(columns), use_threads=False).aggregate([([], "count_all")])
     *values, numbers = (groups.column(name).to_pylist() for name in (*columns, "count_all"))
     return dict(zip(zip(*values, strict=True), numbers, strict=True))
 
 
 def row_order(table: pa.Table, by: Sequence[str]) -> pa.Array:
-    """Return the places of the rows in sorted order, nulls first and NaN last."""
+    """Return the positions of the rows in sorted order, nulls first and NaN last."""
     columns: list[pa.ChunkedArray] = []
     for name in by:
         column = table.column(name)
@@ -165,7 +165,7 @@ def row_order(table: pa.Table, by: Sequence[str]) -> pa.Array:
 
 
 def _starts_of_runs(sorted_rows: pa.Table) -> npt.NDArray[np.int64]:
-    """Say where runs of rows with equal values begin."""
+    """Return the positions where runs of rows with equal values begin."""
     count = len(sorted_rows)
     begins = np.arange(count) == 0
     for column in sorted_rows.columns:
@@ -184,7 +184,7 @@ def _cut(table: pa.Table, edges: npt.NDArray[np.int64]) -> list[Part]:
 
 @contextmanager
 def readable(kind: str = "") -> Iterator[None]:
-    """Translate what Arrow raises while it reads a user's rows, of a type with this name. Errors of the source pass, and so does a lack of memory."""
+    """Convert Arrow's errors while it reads a user's rows of a type with this name. Errors of the source and a lack of memory are not converted."""
     try:
         yield
     except pa.ArrowMemoryError:
@@ -199,7 +199,7 @@ def readable(kind: str = "") -> Iterator[None]:
 
 
 def streamed(data: object) -> object:
-    """Return a ``LazyFrame`` of Polars as a stream, which Polars computes while it is read; other data as it is."""
+    """Return a ``LazyFrame`` of Polars as a stream that Polars computes during the read; other data unchanged."""
     kind = type(data)
     if kind.__name__ != "LazyFrame" or not kind.__module__.startswith("polars."):
         return data
@@ -211,10 +211,10 @@ def streamed(data: object) -> object:
 
 
 def as_table(data: object, known: pa.Schema | None = None) -> pa.Table:
-    """Data that speaks the Arrow C stream interface as one table; for a pandas DataFrame see `pandas_frames`, also for
-    ``known``, the columns of the table.
+    """Return data with the Arrow C stream interface as one table. See `pandas_frames` for pandas DataFrames, and for ``known``, the columns of the
+    table.
 
-    Raises `ConfigError` for anything else, and `SchemaMismatchError` if its values do not become Arrow's.
+    Raises `ConfigError` for other data, and `SchemaMismatchError` if Arrow cannot convert the values.
     """
     if isinstance(data, pa.Table):
         return data
@@ -239,22 +239,28 @@ def as_table(data: object, known: pa.Schema | None = None) -> pa.Table:
 
 
 _LEAST_ROWS = 200_000
-"""Fewer rows are sorted at once, which is as fast and has less to prepare."""
+"""Fewer rows than this are sorted at once, which is as fast and simpler."""
 _PIECE = 64
-"""The least average number of rows with one sort value in one batch; smaller pieces cost more than one large sort."""
+"""The minimum average number of rows with one sort value in one batch. For smaller pieces one large sort is faster."""
 
 _SMALL = 4_096
-"""Pieces with fewer rows on average are joined: each later step costs something for each batch. Larger ones are not, because that copies all rows."""
+"""Pieces with fewer rows on average are joined, because each later step has a cost for each batch.
+
+Larger pieces are not joined, because a join copies all rows.
+"""
 
 _TAKEN_BYTES = 48 << 20
-"""So many bytes of rows a task takes out of the batches at once, if more than one sort value fits: rows close to each other are read together."""
+"""The maximum bytes of rows that a task takes out of the batches at once, if they have several sort values.
+
+Rows close to each other are read together.
+"""
 
 Places = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """A batch, its rows in the order of their codes, and where the rows of each code begin there. A code stands for a task and a sort value."""
+    """A batch, its rows in the order of their codes, and the beginning of each code's rows. A code stands for a task and a sort value."""
 
     batch: pa.RecordBatch
     places: Places
@@ -271,7 +277,7 @@ class Ordered:
 
 @dataclass(frozen=True, slots=True)
 class TaskRows:
-    """The sorted rows of one task. Each iteration reads them from the batches again, in the order of their sort codes."""
+    """The sorted rows of one task. Each iteration reads them again from the batches, in the order of their sort codes."""
 
     batches: Sequence[Ordered]
     codes: range
@@ -285,7 +291,7 @@ class TaskRows:
                 yield from filled
 
     def _together(self) -> Iterator[range]:
-        """Codes whose rows are taken at once: one at least, and as many as fit."""
+        """Yield the codes whose rows are taken at once: at least one code, and as many as fit."""
         rows = np.sum([np.diff(o.starts[self.codes.start : self.codes.stop + 1]) for o in self.batches], axis=0)
         width = sum(o.batch.nbytes for o in self.batches) / sum(len(o.batch) for o in self.batches)
         most, first, held = _TAKEN_BYTES / width, self.codes.start, 0
@@ -298,12 +304,12 @@ class TaskRows:
 
 
 def task_rows(batches: Sequence[pa.RecordBatch], by: str, tasks: int, sort_by: Sequence[str]) -> list[TaskRows] | None:
-    """Return the rows of each task, as `Dataset.shuffle` brings them together. None if one large sort suits them better.
+    """Return the rows of each task after a `Dataset.shuffle`; None if one large sort is faster.
 
     Args:
         batches: non-empty batches of one schema.
         by: the int32 column of the task.
-        sort_by: only a single column of integers without nulls is taken here.
+        sort_by: the sort columns; here only a single column of integers without nulls is possible.
     """
     if sum(len(batch) for batch in batches) < _LEAST_ROWS or len(sort_by) != 1:
         return None

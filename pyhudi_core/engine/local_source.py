@@ -1,7 +1,7 @@
-"""Many rows of this process as a `Source`: a task takes its rows out of the batches as they are, batch by batch.
+"""Many rows of this process as a `Source`: a task takes its rows unchanged out of the batches, one batch after the other.
 
-So no row is prepared before it is in the task that writes it, and no key and partition path are moved beside the columns that they are made of. Kept
-are two numbers a row: which values its partition columns have, and its place among the rows of its task.
+So rows are prepared only in the task that writes them, and keys and partition paths are not moved in addition to their columns. Memory holds two
+numbers for each row: the values of its partition columns, and its place among the rows of its task.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from pyhudi_core.engine.grouping import Ints
 
 Part = Iterable[pa.RecordBatch]
 MakeDataset = Callable[[Sequence[Part], pa.Schema], Dataset]
-"""A dataset of these tasks, whose batches have this schema."""
+"""Returns a dataset of these tasks, whose batches have this schema."""
 
 _MOST_CODES = 1 << 20
-"""So many combinations of values are counted in an array; more of them are sorted first."""
+"""The maximum number of combinations of values that are counted in an array. More combinations are sorted first."""
 _SORTED_ROWS = 65_536
 _PART_SHIFT = 12
-"""The bits of a hash that choose a part are others than those that choose a task."""
+"""The bits of a hash that choose a part differ from the bits that choose a task."""
 
 
 @dataclass(slots=True)
 class LocalSource:
-    """Batches of this process, none of them empty. Call `counts` first: the others take its values."""
+    """Non-empty batches of this process. Call `counts` first, because the other methods take its values."""
 
     batches: Sequence[pa.RecordBatch]
     schema: pa.Schema
@@ -44,7 +44,7 @@ class LocalSource:
         return True
 
     def counts(self, by: Sequence[str], key: KeyColumns) -> SourceCounts:
-        """As `Source.counts`."""
+        """Count rows, as `Source.counts`."""
         fields = pa.schema([self.schema.field(name) for name in by])
         codes: Ints = np.zeros(sum(map(len, self.batches)), np.int64)
         columns: list[pa.Array] = []
@@ -68,7 +68,7 @@ class LocalSource:
     def scattered(
         self, values: pa.RecordBatch, slots: Sequence[Sequence[Slot]], key: KeyColumns, tasks: int
     ) -> Dataset:
-        """As `Source.scattered`."""
+        """Send rows to tasks, as `Source.scattered`."""
         width = max(map(len, slots))
         hashed = width > 1 or any(slot.parts > 1 for own in slots for slot in own)
         places = np.cumsum([0, *map(len, slots)])
@@ -98,7 +98,7 @@ class LocalSource:
         return self.make([list(slotted())], schema).shuffle(TASK, tasks, SORT)
 
     def placed(self, values: pa.RecordBatch, tasks_of: Sequence[Sequence[int]], key: KeyColumns, tasks: int) -> Dataset:
-        """As `Source.placed`; the rows of a task keep their order."""
+        """Send rows to tasks, as `Source.placed`; the rows of a task keep their order."""
         sizes = np.array([len(own) for own in tasks_of])
         starts = np.cumsum(sizes) - sizes
         flat = np.array([task for own in tasks_of for task in own], np.int64)
@@ -123,7 +123,7 @@ class LocalSource:
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """A batch, the places of its rows by task, and where those of each task begin."""
+    """A batch, the places of its rows by task, and the beginning of each task's rows."""
 
     batch: pa.RecordBatch
     places: npt.NDArray[np.int32]
@@ -147,12 +147,15 @@ class _TaskRows:
 
 
 def _small(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
-    """Return the batch in pieces that are sorted in the cache of the processor."""
+    """Return the batch in pieces that can be sorted in the processor's cache."""
     return [batch.slice(start, _SORTED_ROWS) for start in range(0, len(batch), _SORTED_ROWS)]
 
 
 def _numbered(codes: Ints, most: int) -> tuple[Ints, Ints, Ints]:
-    """Return the different codes, sorted; for each row, the place of its code among them; and the rows of each. Codes are below ``most``."""
+    """Return the different codes, sorted; for each row, the place of its code among them; and the number of rows of each code.
+
+    Codes are below ``most``.
+    """
     if most > _MOST_CODES:
         different, places, rows = np.unique(codes, return_inverse=True, return_counts=True)
         return different, places, rows
@@ -164,7 +167,7 @@ def _numbered(codes: Ints, most: int) -> tuple[Ints, Ints, Ints]:
 
 
 def _without_key(batch: pa.RecordBatch, key: KeyColumns) -> int:
-    """Say how many rows have no key."""
+    """Return the number of rows without a key."""
     if not key.names:
         return 0
     missing = reduce(pc.and_, (_missing(batch.column(name)) for name in key.names))
@@ -172,7 +175,7 @@ def _without_key(batch: pa.RecordBatch, key: KeyColumns) -> int:
 
 
 def _ambiguous(batch: pa.RecordBatch, key: KeyColumns) -> int:
-    """Say how many values of key columns are ambiguous."""
+    """Return the number of ambiguous values in key columns."""
     texts = [
         batch.column(name) for name in key.names if key.ambiguous and pa.types.is_string(batch.schema.field(name).type)
     ]

@@ -1,10 +1,10 @@
-"""Frames of pandas as Arrow tables. One rule for their index, for every door that takes a frame:
+"""Convert pandas DataFrames to Arrow tables, with one rule for the index in all functions that take a DataFrame:
 
 - an index with names becomes columns, as pandas' own writers have it;
 - an unnamed index of integers numbers the rows, also after a filter or a sort, and is no column;
 - any other unnamed index is refused, because its values would be lost, and no column could have a name for them.
 
-A frame has lists of pairs for maps. They become maps again where the table is known that has maps in these columns.
+A DataFrame has lists of pairs for maps. They become maps again if the table has maps in these columns.
 
 pandas is not imported here.
 """
@@ -25,7 +25,10 @@ from pyhudi_core.errors import SchemaMismatchError
 
 
 def is_pandas(kind: type, name: str = "DataFrame") -> bool:
-    """Say whether a type is a frame of pandas of any release, or derived from one; ``name`` asks for another class, such as ``"Series"``."""
+    """Return whether a type is a pandas DataFrame, or derived from one, in any release of pandas.
+
+    ``name`` asks for another class, such as ``"Series"``.
+    """
     return any(each.__name__ == name and each.__module__.partition(".")[0] == "pandas" for each in kind.__mro__)
 
 
@@ -53,8 +56,9 @@ def pandas_table(frame: Any, known: pa.Schema | None = None) -> pa.Table:
 
 
 def _maps(frame: Any, known: pa.Schema) -> dict[str, pa.Array]:
-    """Return the columns of a frame that are maps in the table, and that have lists of pairs; others are left to Arrow. Keys and values have the
-    types that Arrow finds, so the rule for types is the same as for other data.
+    """Return the columns that are maps in the table and lists of pairs in the DataFrame. Arrow converts all other columns.
+
+    Keys and values have the types that Arrow finds, so the rule for types is the same as for other data.
     """
     found = {}
     for field in known:
@@ -69,7 +73,7 @@ def _is_of_maps(kind: pa.DataType) -> bool:
 
 
 def _of_pairs(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Lists of pairs, or lists of such lists, as maps. Raises for anything else."""
+    """Return lists of pairs, or lists of such lists, as maps. Raises an error for other values."""
     if not _is_of_maps(kind):
         found = pa.array(values, from_pandas=True)
         return found.cast(kind) if pa.types.is_null(found.type) else found

@@ -1,4 +1,4 @@
-"""What an engine reads for a scan: tasks that it runs, and files that it may read by itself. The engine returns a frame of its own kind."""
+"""The input of an engine for a scan: tasks that it runs, and files that it may read itself. The engine returns its own kind of frame."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class ReadTask(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class EngineFiles:
-    """Parquet files that the engine opens by itself, with columns of the names and types of ``schema``, and what to keep of them.
+    """Parquet files that the engine opens itself, whose columns have the names and types of ``schema``, and filters for their rows.
 
     Attributes:
-        paths: as the engine opens them, without characters that it takes for patterns.
+        paths: the paths in the engine's form, without characters of patterns.
         root: a folder. Below it, folder names (``column=value``) have the values of the columns in ``folders``; None if the files have them.
-        folders: these columns, all that the folders name.
+        folders: all columns in the names of folders.
         among: keep rows in which a text column has one of some values: (column, values).
         where: keep rows for which this condition in Spark's SQL is true.
-        keep: keep what this picklable function keeps of a batch; for conditions without an SQL text.
+        keep: a picklable function that filters a batch; for conditions without an SQL text.
     """
 
     paths: Sequence[str]
@@ -47,7 +47,7 @@ class EngineFiles:
 
 @dataclass(frozen=True, slots=True)
 class TaskGroup:
-    """Tasks whose rows all have the same ``values`` in some columns, as those of a partition have."""
+    """Tasks whose rows all have the same ``values`` in some columns, such as the tasks of one partition."""
 
     tasks: Sequence[ReadTask]
     values: Values = field(default_factory=dict)
@@ -60,7 +60,7 @@ class TaskGroup:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Rows with the columns of ``schema``: those of all tasks, and those of the files."""
+    """Rows with the columns of ``schema``: the rows of all tasks, and of the files."""
 
     schema: pa.Schema
     groups: Sequence[TaskGroup] = ()

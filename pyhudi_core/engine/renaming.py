@@ -1,4 +1,4 @@
-"""`rename_columns`: data whose names a Hudi table can have, as data of the same kind."""
+"""`rename_columns`: give data column names that a Hudi table can have, and return the same kind of data."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def rename_columns(data: Any) -> Any:
     Returns data of the same kind for Spark, pandas, polars, and Arrow's tables, batches and readers (no row is read); else a pyarrow Table.
 
     Raises:
-        SchemaMismatchError: two columns would get one name, or nothing is left of a name.
-        ConfigError: this is no data.
+        SchemaMismatchError: two columns would get the same name, or a name has no letters and digits.
+        ConfigError: the argument is not data.
     """
     module = type(data).__module__.partition(".")[0]
     if module == "pyspark":

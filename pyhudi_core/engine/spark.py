@@ -1,4 +1,4 @@
-"""The engine on Spark: small batches are gathered at the driver, others stay in Spark. Works on PySpark 3.5 and 4."""
+"""The engine on Spark: small batches are collected at the driver, larger ones stay in Spark. Works on PySpark 3.5 and 4."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from pyhudi_core.errors import ConfigError
 from pyhudi_core.runtime.base import Executor
 
 GATHER_BYTES = 16 << 20
-"""Batches of at most so many bytes are gathered at the driver. Spark's estimate only says which batches are looked at; their bytes are counted."""
+"""The maximum bytes of a batch that is collected at the driver. Spark's estimate only decides which batches are tried; then the bytes are counted."""
 
 
 _SENT_ROWS = 1 << 16
-"""So many gathered rows go to one task."""
+"""The maximum collected rows of one task."""
 
 
 @dataclass(frozen=True, slots=True)
 class SparkEngine:
-    """Runs on one Spark session; ``executor`` runs what small batches need at the driver. ``location`` is that of the table, if known."""
+    """Runs on one Spark session; ``executor`` runs small batches at the driver. ``location`` is the location of the table, if known."""
 
     spark: SparkSession
     executor: Executor
@@ -81,7 +81,7 @@ class SparkEngine:
 
 
 def united(one: Dataset, other: Dataset, spark: SparkSession) -> Dataset:
-    """Return the rows of two datasets, which have the same columns. Two that are gathered stay gathered."""
+    """Return the rows of two datasets with the same columns. Two collected datasets stay collected."""
     if isinstance(one, GatheredDataset) and isinstance(other, GatheredDataset):
         return one.with_rows(other.collect())
     first, second = _spread(one, spark), _spread(other, spark)
@@ -89,7 +89,7 @@ def united(one: Dataset, other: Dataset, spark: SparkSession) -> Dataset:
 
 
 def _spread(rows: Dataset, spark: SparkSession) -> SparkDataset:
-    """Return rows as a DataFrame; those that are gathered travel with the function that yields them."""
+    """Return rows as a DataFrame. Collected rows are sent with the function that yields them."""
     if isinstance(rows, SparkDataset):
         return rows
     pieces = rows.collect().to_batches(max_chunksize=_SENT_ROWS)
@@ -101,7 +101,7 @@ def _spread(rows: Dataset, spark: SparkSession) -> SparkDataset:
 
 @dataclass(frozen=True, slots=True)
 class _Pieces:
-    """Task function: numbers of pieces in, the pieces out. A union changes the numbers of tasks, so a task does not say which piece is its own."""
+    """Task function: takes numbers of pieces, and yields the pieces. A union changes the numbers of tasks, so a task does not determine its piece."""
 
     pieces: Sequence[pa.RecordBatch]
 
@@ -113,7 +113,7 @@ class _Pieces:
 
 @dataclass(frozen=True, slots=True)
 class _WithoutRows:
-    """Task function: the function without the rows, which are only there to make tasks."""
+    """Task function: calls the function without the rows, which only exist to make tasks."""
 
     fn: TaskFunction
 

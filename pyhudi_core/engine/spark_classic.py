@@ -1,4 +1,4 @@
-"""Classic sessions of Spark, whose driver has its JVM beside this process."""
+"""Classic sessions of Spark, whose driver runs its JVM on this machine."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _QUICK = {
     "fs.s3a.connection.establish.timeout": "3000",
     "fs.s3a.connection.timeout": "5000",
 }
-"""A location that does not answer is not asked for minutes."""
+"""Settings that limit the time for a location that does not answer."""
 _ROOTS: dict[tuple[Any, str], bool] = {}
-"""For each Spark application and bucket, in each of Hadoop's names, whether Hadoop opens it."""
+"""Whether Hadoop opens a bucket, by Spark application, bucket and Hadoop's name for it."""
 _NUMBERS = count()
 _log = logging.getLogger(__name__)
 
@@ -67,7 +67,10 @@ class Classic:
         return (master == "local" or master.startswith("local[")) and self.python == sys.executable
 
     def refuse_unusable(self) -> None:
-        """Let the workers of a local session run this interpreter, too, unless another one is configured: the default is ``python3`` on the PATH."""
+        """Configure the workers of a local session to run this interpreter, unless another one is configured.
+
+        The default is ``python3`` on the PATH.
+        """
         if not isinstance(self.spark, SparkSession):
             raise ConfigError(
                 f"A {type(self.spark).__module__}.{type(self.spark).__qualname__} is not a Spark session",
@@ -103,7 +106,7 @@ class Classic:
         payloads.destroy()
 
     def batches_at_most(self, frame: DataFrame, limit: int) -> list[pa.RecordBatch] | None:
-        """Return what PySpark's `_collect_as_arrow` returns."""
+        """Return the batches, as PySpark's `_collect_as_arrow` does."""
         context = self.spark.sparkContext
         tag = f"pyhudi-collect-{next(_NUMBERS)}"
         context.addJobTag(tag)
@@ -137,7 +140,7 @@ class Classic:
         self.spark.sparkContext.addPyFile(archive)
 
     def root_for(self, location: str, path: str, size: int) -> str | None:
-        """A bucket is asked for once in an application; a local disk is not asked for."""
+        """Find the form for Hadoop: a bucket is tried once in an application; a local disk is not tried."""
         if location.startswith("/"):
             return roots(location)[0]
         for root in roots(location):
@@ -166,7 +169,7 @@ class Classic:
 
 
 def _wait(server: Any, *, ended: bool) -> None:
-    """Wait for the thread of the JVM that sends rows. Raise what it met, unless the job was ended here."""
+    """Wait for the JVM thread that sends rows. Raise its error, unless this process has ended the job."""
     try:
         with unwrap_spark_exception():
             server.getResult()

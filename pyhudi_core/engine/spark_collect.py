@@ -1,7 +1,8 @@
-"""The rows of a DataFrame at the driver: all of them, or all unless they are more than some bytes.
+"""Collect the rows of a DataFrame at the driver: all of them, or all unless they exceed a number of bytes.
 
-Spark's estimate of a DataFrame may be far below its bytes: files that compress well, `explode`, `repeat`, joins. So the bytes that come are counted
-(`collect_at_most`). Each task counts in Python what it sends and ends at its share, before Spark has made more, and the driver stops reading.
+Spark's estimate of a DataFrame may be far below its bytes, for example with files that compress well, `explode`, `repeat` or joins. So the incoming
+bytes are counted (`collect_at_most`). Each task counts in Python the bytes that it sends, and ends at its share, before Spark has made more. The
+driver then stops reading.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pyhudi_core.engine.spark_sessions import session_of
 
 _MORE = pa.field("_pyhudi_more", pa.int8())
 _LEAST_SHARE = 1 << 20
-"""Bytes that each task may send, however many run at once."""
+"""The minimum bytes that each task may send, for any number of running tasks."""
 
 
 def quoted(name: str) -> Column:
@@ -27,7 +28,7 @@ def quoted(name: str) -> Column:
 
 
 def collect_arrow(frame: DataFrame, schema: pa.Schema) -> pa.Table:
-    """Return all rows at the driver; for what this package makes itself, such as one row for each file."""
+    """Return all rows at the driver; for small results of this package, such as one row for each file."""
     if hasattr(frame, "toArrow"):
         return _with_nullable_voids(frame).toArrow().cast(schema)
     batches = frame._collect_as_arrow()  # PySpark 3.5 has the same under a private name only
@@ -35,10 +36,10 @@ def collect_arrow(frame: DataFrame, schema: pa.Schema) -> pa.Table:
 
 
 def collect_at_most(frame: DataFrame, schema: pa.Schema, limit: int, *, share: int = 0) -> pa.Table | None:
-    """Return all rows at the driver; None if they are more than ``limit`` bytes, and then nothing of them is kept.
+    """Return all rows at the driver; None if they exceed ``limit`` bytes, and then all are discarded.
 
-    Beside the bytes that came, the driver holds at most the share of each task that runs: together twice the limit, or 1 MB for each core. A task
-    that has more than its ``share`` counts as too many rows, too.
+    In addition to the received bytes, the driver holds at most the share of each running task: together twice the limit, or 1 MB for each core. A
+    task that exceeds its ``share`` also counts as too many rows.
     """
     session = session_of(frame.sparkSession)
     if session.is_at_driver(frame):
@@ -57,7 +58,7 @@ def collect_at_most(frame: DataFrame, schema: pa.Schema, limit: int, *, share: i
 
 
 def _names(schema: pa.Schema) -> list[str]:
-    """Return the names of the columns, or others if `mapInArrow` would not find columns by theirs."""
+    """Return the names of the columns, or other names if `mapInArrow` would not find columns by these names."""
     plain = len({name.lower() for name in schema.names}) == len(schema) and not any(
         set(name) & set("`.") for name in schema.names
     )
@@ -66,7 +67,10 @@ def _names(schema: pa.Schema) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """Hands on batches with a column that is 0. After more bytes than the share it sends one row without values, which has 1 there, and ends."""
+    """Task function: yields batches with a column of zeros.
+
+    If the bytes exceed the share, it sends one row without values and with 1 in this column, and ends.
+    """
 
     share: int
 

@@ -1,6 +1,6 @@
 """Sessions of Spark Connect (PySpark 4): the driver is a server elsewhere, so there is no JVM, no broadcast and no RDD here.
 
-Payloads travel in the functions that need them. The optimizer is asked by ``explain``. Rows come in batches of the server.
+Payloads are sent in the functions that need them. ``explain`` shows the optimizer's estimates. The server determines the batches of rows.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _SIZE = re.compile(r"sizeInBytes=([\d.]+(?:E\+?\d+)?) ([KMGTPE]i)?B")
 _UNITS = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _NUMBERS = count()
 _KNOWN: dict[tuple[str, str], Any] = {}
-"""What was asked once of a session: by its id and the question."""
+"""Cached answers of a session, by its id and the question."""
 
 
 @dataclass(frozen=True, slots=True)
 class _InClosure:
-    """Values that travel with the function that uses them."""
+    """Values that are sent with the function that uses them."""
 
     value: list[bytes]
 
@@ -42,7 +42,7 @@ class Connect:
 
     @property
     def cores(self) -> int:
-        """A range has a partition for each core, unless the session says otherwise."""
+        """The number of cores: a range has a partition for each core, unless the session is configured differently."""
         return self._once("cores", lambda: max(1, _partitions(self.spark.range(1 << 16))))
 
     @property
@@ -79,7 +79,7 @@ class Connect:
         return _InClosure(values)
 
     def release(self, payloads: Payloads) -> None:
-        """They went with the function."""
+        """Do nothing, because the payloads were sent with the function."""
 
     def batches_at_most(self, frame: Any, limit: int) -> list[pa.RecordBatch] | None:
         tag = f"pyhudi-collect-{next(_NUMBERS)}"
@@ -121,7 +121,7 @@ class Connect:
         self.spark.addArtifact(archive, pyfile=True)
 
     def root_for(self, location: str, path: str, size: int) -> str | None:
-        """The server may be on another machine: also a local disk is asked for."""
+        """Find the form for Hadoop. The server may be on another machine, so even a local disk is tried."""
         for root in roots(location):
             place = root if root.startswith("file:") else "/".join(root.split("/", 3)[:3])
             if self._once(place, lambda own=root: self._opens(f"{own}/{path}", size)):  # type: ignore[misc]

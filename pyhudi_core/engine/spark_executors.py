@@ -1,7 +1,7 @@
-"""Whether the executors of a session can run this package: one small task for each core asks, at the first use of a session.
+"""Check whether the executors of a session can run this package, by one small task for each core at the first use of the session.
 
-Without it, the first task of a write fails after half a minute with an error that names a module and no way out, and a task of another version
-of this package may write what the driver does not expect.
+Without the check, the first task of a write fails after half a minute with an error that names a module but gives no advice. And a task with another
+version of this package may write unexpected files.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from pyhudi_core.runtime.worker_facts import worker_facts
 
 OLDEST_PYARROW = 21
 _MOST = 32
-"""So many tasks at most: they are meant to reach each executor."""
+"""The maximum number of tasks, which should reach each executor."""
 _PASSED: set[tuple[Any, str, str]] = set()
-"""The sessions with their Python environments, and the local locations in them, that have passed."""
+"""The sessions that have passed, with their Python environments and the checked local locations."""
 _WAYS = (
     "Give the executors the same packages as this process: install `pyhudi[spark]=={version}` in the image of the cluster; or send an archive of an "
     "environment (`spark.archives=environment.tar.gz#environment` and `PYSPARK_PYTHON=./environment/bin/python`); or, where only pyhudi itself "
@@ -34,7 +34,7 @@ _WAYS = (
 
 
 def refuse_unfit_executors(spark: SparkSession, location: str = "") -> None:
-    """Ask the executors of a session once, and for each table on a local disk.
+    """Check the executors of a session once, and for each table on a local disk.
 
     Raises `ConfigError` if they cannot run this package, or do not see the folder of the table.
     """
@@ -51,7 +51,7 @@ def refuse_unfit_executors(spark: SparkSession, location: str = "") -> None:
 
 
 def forget(spark: SparkSession) -> None:
-    """Ask a session again at its next use."""
+    """Check a session again at its next use."""
     owner = session_of(spark).owner
     _PASSED.difference_update({each for each in _PASSED if each[0] == owner})
 
@@ -79,7 +79,7 @@ def _asked(spark: SparkSession, tasks: int, path: str) -> list[dict[str, str]]:
 
 
 def _without_python(text: str) -> ConfigError | None:
-    """Return the error for executors whose Python does not even begin; None for another failure."""
+    """Return the error for executors whose Python does not start; None for another failure."""
     reason = None
     if "PYTHON_VERSION_MISMATCH" in text or "different version" in text:
         reason = f"their Python is not this process's {sys.version_info[0]}.{sys.version_info[1]}"

@@ -1,8 +1,8 @@
-"""Small batches on Spark: gathered at the driver, sent to the executors by task.
+"""Small batches on Spark: collected at the driver, and sent to the executors by task.
 
-A batch of some megabytes gains nothing from a cache, an exchange and four hops between the JVM and Python, each of which costs more than the
-work. So it is brought to the driver once (by Spark's Arrow collect), cheap functions run there, and what comes after a shuffle (reading and
-writing files) runs in the executors, which get their rows with the task. Same functions, same results as `SparkDataset`.
+A batch of some megabytes gains nothing from a cache, an exchange and four transfers between the JVM and Python: each costs more than the work. So it
+is collected at the driver once, and cheap functions run there. The functions after a shuffle, which read and write files, run in the executors, and
+get their rows with the task. Functions and results are the same as in `SparkDataset`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pyhudi_core.runtime.base import Executor
 
 @dataclass(slots=True)
 class GatheredDataset:
-    """Rows at the driver. ``local`` holds them in parts; behind a shuffle (``scattered``) the next function runs in executors."""
+    """Rows at the driver, which ``local`` has in parts. After a shuffle (``scattered``) the next function runs in executors."""
 
     spark: SparkSession
     executor: Executor
@@ -69,7 +69,7 @@ class GatheredDataset:
         return self.local.collect()
 
     def with_rows(self, rows: pa.Table) -> GatheredDataset:
-        """Return these rows and others, which have the same columns."""
+        """Return these rows and other rows with the same columns."""
         more = [[batch for batch in rows.to_batches() if batch.num_rows]]
         return self._with(LocalDataset(self.executor, self.schema, lambda: [*self.local.parts(), *more]))
 
@@ -78,7 +78,7 @@ class GatheredDataset:
         return GatheredDataset(self.spark, self.executor, local, scattered)
 
     def _in_executors(self, fn: TaskFunction, schema: pa.Schema, payloads: Sequence[Any]) -> list[Part]:
-        """Return the parts that have rows go to executors. A part without rows is not worth a task, and runs here."""
+        """Return the parts after the function. Parts with rows go to executors; a part without rows is not worth a task, and runs here."""
         parts = self.local.parts()
         tasks = [TaskInfo(number, payload) for number, payload in enumerate(payloads or [None] * len(parts))]
         sent = [
@@ -93,7 +93,7 @@ class GatheredDataset:
 
 
 Sent = tuple[TaskInfo, bytes]
-"""What travels to a task: its number and payload, and its rows."""
+"""The input that is sent to a task: its number, its payload and its rows."""
 
 
 def _runner(fn: TaskFunction, schema: pa.Schema) -> Callable[[Iterable[Sent]], Iterator[bytes]]:

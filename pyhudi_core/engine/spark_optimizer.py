@@ -1,4 +1,4 @@
-"""What Spark's optimizer says about a DataFrame: how large it is, and whether reading it twice costs little and gives the same rows."""
+"""Use Spark's optimizer to find the size of a DataFrame, and whether a second read is cheap and gives the same rows."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ _FILES = "HadoopFsRelation"
 
 
 def estimated_bytes(frame: DataFrame) -> int:
-    """Return what Spark's optimizer expects the rows to take; huge where it cannot know."""
+    """Return the optimizer's estimate of the bytes; very large if it cannot know."""
     return int(str(_optimized(frame).stats().sizeInBytes()))
 
 
 def is_at_driver(frame: DataFrame) -> bool:
-    """Say whether the driver holds all rows already, as those of a short list."""
+    """Return whether the driver holds all rows already, such as those of a short list."""
     return str(_optimized(frame).nodeName()) == "LocalRelation"
 
 
 def reads_alike(frame: DataFrame) -> bool:
-    """Say whether the rows come from files or from a cache, filtered and computed by expressions that always give the same value.
+    """Return whether the rows come from files or from a cache, filtered and computed by expressions that always give the same value.
 
     Such rows can be read twice: some columns to count them, then all. Joins, aggregates, functions in Python and other sources are not read twice.
     """

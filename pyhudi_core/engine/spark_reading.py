@@ -1,4 +1,4 @@
-"""Scans as DataFrames: read tasks run in Spark's executors, and Spark's own Parquet scan, the fastest reader, reads files that suit it."""
+"""Scans as DataFrames: read tasks run in Spark's executors; Spark's own Parquet scan, the fastest reader, reads suitable files."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from pyhudi_core.engine.spark_sessions import session_of
 from pyhudi_core.engine.spark_settings import under_settings
 
 _TASK_BYTES, _MOST_TASKS = 32 << 20, 16
-"""Bytes that one Spark task reads at least, and the most Spark tasks for each core."""
+"""The minimum bytes of one Spark task, and the maximum number of Spark tasks for each core."""
 _FEW_BRANCHES = 4
-"""A frame has so many branches though its files are small: each costs about 30 ms of planning, and a start of Python where it is read."""
+"""The maximum number of branches of a frame with small files. Each branch costs about 30 ms of planning, and a start of Python when it is read."""
 
 
 def frame(reading: Reading, spark: SparkSession, location: str) -> DataFrame:
-    """Return the rows of a reading; the executors read them when the frame is used. ``location`` is that of the table."""
+    """Return the rows of a reading; the executors read them when the frame is used. ``location`` is the location of the table."""
     session_of(spark).refuse_unusable()
     if reading.groups or any(files.keep is not None for files in reading.files):
         refuse_unfit_executors(spark, location)
@@ -61,7 +61,7 @@ def _of_files(spark: SparkSession, files: EngineFiles, schema: pa.Schema) -> Dat
 def _of_groups(spark: SparkSession, groups: Sequence[TaskGroup], schema: pa.Schema) -> list[DataFrame]:
     """Return frames of the groups, among which Spark chooses by the values of their columns, without reading.
 
-    A group has its own frame if there are few groups, or many bytes; else several have one.
+    A group has its own frame if there are few groups, or many bytes; otherwise several groups share a frame.
     """
     cores = session_of(spark).cores
     total = sum(group.size for group in groups)
@@ -74,7 +74,7 @@ def _of_groups(spark: SparkSession, groups: Sequence[TaskGroup], schema: pa.Sche
 
 
 def _branches(groups: Sequence[TaskGroup], most: int) -> list[list[TaskGroup]]:
-    """Cut the groups into at most so many branches of about as many bytes. Groups that say nothing of their rows are together."""
+    """Divide the groups into at most ``most`` branches of similar bytes. Groups without known values are together."""
     plain = [group for group in groups if group.tasks and not group.values]
     found = [plain] if plain else []
     rest = [group for group in groups if group.tasks and group.values]
@@ -91,9 +91,10 @@ def _branches(groups: Sequence[TaskGroup], most: int) -> list[list[TaskGroup]]:
 
 
 def _of_branch(spark: SparkSession, groups: Sequence[TaskGroup], schema: pa.Schema, wanted: int) -> DataFrame:
-    """Return the rows of groups. One Spark task runs several small tasks: starting more than one for each core does not pay for little work.
+    """Return the rows of groups. One Spark task runs several small tasks, because for little work more than one Spark task for each core does not
+    pay.
 
-    A column with one value is not read: the value is in the plan.
+    A column with one value is not read, because the plan has the value.
     """
     tasks = tuple(task for group in groups for task in group.tasks)
     columns = {name: [group.values.get(name, _READ) for group in groups] for name in groups[0].values}
@@ -112,11 +113,11 @@ def _of_branch(spark: SparkSession, groups: Sequence[TaskGroup], schema: pa.Sche
 
 
 _READ = object()
-"""In place of a value: the rows say it."""
+"""The mark, in place of a value, that the column is read."""
 
 
 def _value(value: Any, kind: DataType) -> Column:
-    """Return a column with one value. It may be null in its type, so that the types of a frame do not depend on how it is read."""
+    """Return a column with one value. Its type is always nullable, so that the types of a frame do not depend on the way of reading."""
     return F.when(F.lit(True), _literal(value, kind))
 
 
@@ -126,7 +127,7 @@ def _literal(value: Any, kind: DataType) -> Column:
 
 
 def _is_between(name: str, values: Sequence[Any], kind: DataType) -> Column:
-    """Say what all rows fulfil, so that Spark sees where a value that a query names cannot be."""
+    """Return a condition that all rows fulfil, so that Spark can skip a branch for a query with other values."""
     known = {value for value in values if value is not None}
     between = quoted(name).between(_literal(min(known), kind), _literal(max(known), kind))
     return between if None not in values else between | quoted(name).isNull()
@@ -146,14 +147,14 @@ class _ByNumber:
 
 
 def _native_scan(spark: SparkSession, files: EngineFiles) -> DataFrame:
-    """Spark's own Parquet scan of the given files, with this schema; planning is kept to the cores of this machine."""
+    """Read the given files with this schema by Spark's own Parquet scan. Limits planning to the cores of this machine."""
     key = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
     schema = spark_types.to_spark(files.schema)
     with under_settings(spark, {key: str(session_of(spark).cores)}):
         reader = spark.read.schema(schema)
         # Dates in these files follow the proleptic calendar; Spark 3.5 refuses dates before 1582 unless this is configured.
         reader = reader.option("datetimeRebaseMode", "CORRECTED").option("int96RebaseMode", "CORRECTED")
-        # A session that passes over files would lose rows of the table.
+        # A session that ignores missing or damaged files would lose rows of the table.
         reader = reader.option("ignoreMissingFiles", "false").option("ignoreCorruptFiles", "false")
         if files.root is not None:
             reader = reader.option("basePath", files.root)
@@ -163,7 +164,7 @@ def _native_scan(spark: SparkSession, files: EngineFiles) -> DataFrame:
 def _scan_in_tasks(
     spark: SparkSession, count: int, tasks: int, read: Callable[[int], Iterable[pa.RecordBatch]], schema: pa.Schema
 ) -> DataFrame:
-    """Read numbered items (from 0) with an Arrow function in the executors; consecutive items are in one task."""
+    """Read numbered items (from 0) with an Arrow function in the executors. Consecutive items are in one task."""
 
     def run(task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -1,10 +1,9 @@
 """Partial updates of version 9: the winning version takes some values from the losing one (RFC-97, `PartialUpdateHandler`).
 
-Version 9 stores Hudi's payload classes as a merge mode with a mode of partial updates beside it. The rule is one for entries of logs and over
-base rows:
-`MergeLaw` says which version wins; if both are rows, the winner takes the loser's value where its own is null (``IGNORE_DEFAULTS``), or says
-that it is not available (``FILL_UNAVAILABLE``). So late rows fill gaps, too. Meta columns are those of the winner. Where one of the two is a delete,
-nothing is filled.
+Version 9 stores Hudi's payload classes as a merge mode and a mode of partial updates. The same rule applies between entries of logs and over base
+rows: `MergeLaw` decides which version wins. If both versions are rows, the winner takes the loser's value for each of its values that is null
+(``IGNORE_DEFAULTS``) or marked as not available (``FILL_UNAVAILABLE``). So late rows fill gaps, too. Meta columns come from the winner. If one
+version is a delete, nothing is filled.
 
 Hudi also fills a value that equals a default of the schema by identity in Java, so only booleans and small whole numbers. Spark writes no such
 defaults.

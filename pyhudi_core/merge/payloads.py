@@ -290,7 +290,10 @@ def _require(values: pa.ChunkedArray, name: str) -> None:
 
 
 def _same_class_in_spark(kind: pa.DataType) -> bool:
-    """Return whether Spark's value and Avro's value of an ordering column have the same Java class. Those of strings, dates and decimals have not."""
+    """Return whether Spark's value and Avro's value of an ordering column have the same Java class.
+
+    For strings, dates and decimals the classes differ.
+    """
     types = pa.types
     return bool(
         types.is_int32(kind)

@@ -1,8 +1,8 @@
 """Change the columns of a table by explicit verbs: drop, rename, retype, add and reorder.
 
-All verbs of one change apply at once: the names in ``drop``, ``rename`` and ``retype`` are those before it, so two columns can swap their names;
-those in ``add`` and ``order`` are names after it. Nested columns have dotted paths; ``element`` stands for what is in an array, ``value`` for what is
-in a map. The rules for types are those of Hudi's ``ALTER TABLE``, without those that can fail or that lose digits.
+All verbs of one change apply at once. ``drop``, ``rename`` and ``retype`` use the old names, so two columns can swap their names; ``add`` and
+``order`` use the new names. Nested columns have dotted paths; ``element`` means the elements of an array, and ``value`` the values of a map. The
+rules for types are those of Hudi's ``ALTER TABLE``, without those that can fail or that lose digits.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LOSSY = {(pa.int32(), pa.float32()), (pa.int64(), pa.float32()), (pa.int64(), p
 
 @dataclass(frozen=True, slots=True)
 class ColumnChanges:
-    """What `table.alter` was asked for. Raises `InvalidOptionError` for arguments of another form, or that contradict each other."""
+    """The arguments of `table.alter`. Raises `InvalidOptionError` for arguments of a wrong form, or with a contradiction."""
 
     add: Mapping[str, pa.DataType] = field(default_factory=dict)
     drop: tuple[str, ...] = ()
@@ -82,7 +82,7 @@ class ColumnChanges:
 
 @dataclass(frozen=True, slots=True)
 class Altered:
-    """The columns after a change, and what each was called before. ``unchanged``: they are the same columns, in the same order."""
+    """The columns after a change, and their names before it. ``unchanged``: the columns and their order are the same."""
 
     schema: pa.Schema
     origins: Origins
@@ -96,10 +96,10 @@ def altered(
 
     Args:
         schema: the table's columns, without meta columns.
-        protected: columns that stay as they are, and what they are for.
+        protected: columns that must not change, with their purpose.
         allow_lossy: an integer column may become a floating-point one that does not hold all its values.
 
-    Raises `SchemaMismatchError` if a column is missing, is there already, is protected, or cannot get the type.
+    Raises `SchemaMismatchError` if a column is missing, exists already, is protected, or cannot get the type.
     """
     known = dict(column_paths(schema))
     _refuse_unknown(changes, known)
@@ -129,7 +129,7 @@ def altered(
 
 @dataclass(slots=True)
 class _Change:
-    """The state of one call: origins so far, and the paths in ``add`` and ``order`` that were not met yet."""
+    """The state of one call: the origins so far, and the paths in ``add`` and ``order`` that are still unused."""
 
     changes: ColumnChanges
     origins: dict[str, str]
@@ -137,9 +137,9 @@ class _Change:
     ordered: set[str]
 
     def level(self, fields: list[pa.Field], old: str, new: str, *, named: bool = True) -> list[pa.Field]:
-        """Return the columns inside of ``old`` (its path before the change) as they are inside of ``new``.
+        """Return the columns inside of ``old`` (the old path) as they are inside of ``new`` (the new path).
 
-        ``named``: they have names of their own.
+        ``named``: whether these columns have names.
         """
         changes = self.changes
         found: list[pa.Field] = []
@@ -245,7 +245,7 @@ def _refuse_type(path: str, before: pa.DataType, after: pa.DataType, *, allow_lo
 
 
 def _refuse_narrow(retype: Mapping[str, pa.DataType], known: Mapping[str, pa.DataType]) -> None:
-    """Tables have no narrower numbers than int32 and float32: a column of these would stay what it is, though another type was asked for."""
+    """Raise an error for numbers narrower than int32 and float32, which tables do not have. Without it, the column would silently not change."""
     for path, kind in retype.items():
         number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
         if number and kind != known[path] == logical_type(kind, path):

@@ -1,4 +1,4 @@
-"""The columns that a new table names as key, partition and ordering, and as the mark of deletes: they exist, and their values fit."""
+"""Check the columns that a new table names as key, partition, ordering or delete mark: they exist, and their values fit."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def refuse_absent(schema: pa.Schema, arguments: Mapping[str, tuple[str, ...]]) -
 
 
 def _rather(argument: str, absent: Sequence[str], names: Sequence[str]) -> str | None:
-    """Return what was meant by ``"id,day"``, which Hudi's options take, or by a misspelt name."""
+    """Return the probable meaning of ``"id,day"``, the form of Hudi's options, or of a misspelt name."""
     parts = [part.strip() for part in absent[0].split(",")]
     if len(parts) > 1 and set(parts) <= {*names}:
         return f"Give a list: {argument}={parts!r}."
@@ -43,7 +43,7 @@ def _rather(argument: str, absent: Sequence[str], names: Sequence[str]) -> str |
 
 
 def refuse_types(schema: pa.Schema, keys: Iterable[str], partitions: Iterable[str], orderings: Iterable[str]) -> None:
-    """Raise `InvalidOptionError` for a column that every later write would fail on: no text for the key or the folder, or no order."""
+    """Raise `InvalidOptionError` for a column on which every later write would fail: without a text for the key or the folder, or without order."""
     nested = "nested values have no order"
     problems = [
         *(("record_key", name, text_problem(schema.field(name).type, timestamps=True)) for name in keys),
@@ -59,7 +59,7 @@ def refuse_types(schema: pa.Schema, keys: Iterable[str], partitions: Iterable[st
 
 
 def refuse_mark(schema: pa.Schema, config: TableConfig, column: str, word: str) -> None:
-    """Raise `InvalidOptionError` for a mark of deletes, a text of a column, that a new table could not keep, or that no row could have."""
+    """Raise `InvalidOptionError` for a delete mark (a column and a text) that the table cannot store, or that no row can have."""
     if not column and not word:
         return
     nothing = "Nothing was created."

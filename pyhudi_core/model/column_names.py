@@ -5,7 +5,8 @@ The rule of `snake_case`, in this order:
 1. letters with marks become plain ones (ä, ö, ü and ß become ae, oe, ue and ss; é becomes e);
 2. every run of other characters becomes one underscore;
 3. an underscore separates the words of a name such as OrderId, and letters become small;
-4. underscores at the end go, and those at the beginning if the name did not begin with them; a name that would begin with a digit gets one.
+4. underscores at the end are removed, and underscores at the beginning if the name did not begin with them; before a digit at the beginning one is
+   added.
 
 Two columns that would get one name are refused, and so is a name without any letter or digit of ASCII.
 """
@@ -25,7 +26,7 @@ _LETTERS = {"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "æ": "ae", "œ": "o
 
 
 def snake_case(name: str) -> str:
-    """Return the name in snake case; empty if nothing of it is left."""
+    """Return the name in snake case; empty if no letter or digit is left."""
     words = re.sub(r"[^A-Za-z0-9]+", "_", _plain(name))
     words = re.sub(r"([A-Z])([A-Z][a-z])", r"\1_\2", re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", words))
     snake = words.strip("_").lower()
@@ -35,7 +36,7 @@ def snake_case(name: str) -> str:
 
 
 def _plain(name: str) -> str:
-    """Return the name with plain letters; a capital letter stays one, so that words can be told apart."""
+    """Return the name with plain letters. Capital letters stay capital, so that words can be separated."""
     composed = unicodedata.normalize("NFC", name)
     parts = []
     for letter, after in zip(composed, f"{composed[1:]} ", strict=False):
@@ -51,7 +52,7 @@ def _plain(name: str) -> str:
 def snake_names(names: Sequence[str], parent: str = "") -> list[str]:
     """Return the names of one level in snake case.
 
-    Raises `SchemaMismatchError` for two columns of one name, and for a name of which nothing is left.
+    Raises `SchemaMismatchError` for two columns with the same result, and for a name without letters and digits.
     """
     found: dict[str, str] = {}
     for name in names:
@@ -109,14 +110,14 @@ def _list_of(kind: pa.DataType, inner: pa.Field) -> pa.DataType:
 
 
 class Renamed:
-    """The values of a batch under the names of a schema with the same types: nothing is copied. ``pa.record_batch(Renamed(...))`` is the batch."""
+    """The values of a batch under the names of a schema with the same types, without a copy. ``pa.record_batch(Renamed(...))`` is the batch."""
 
     def __init__(self, batch: pa.RecordBatch, schema: pa.Schema) -> None:
         self._batch = batch
         self._schema = schema
 
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
-        """The batch in Arrow's C data interface, where names are part of the schema alone."""
+        """Return the batch in Arrow's C data interface, where only the schema has names."""
         return self._schema.__arrow_c_schema__(), self._batch.__arrow_c_array__()[1]
 
 

@@ -17,28 +17,32 @@ from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 
 READ_AS = "HoodieReplaceCommitMetadata"
-"""The Avro record as which every commit is read. It has all fields of a ``HoodieCommitMetadata``, and the replaced file groups: a damaged commit
-of any action may have some, of any type.
+"""The Avro record for reading any commit. It has all fields of a ``HoodieCommitMetadata``, and the replaced file groups.
+
+A damaged commit of any action may have some of these fields, of any type.
 """
 SCHEMA_KEY = "schema"
 ROWS_REPLACED_KEY = "pyhudi.rows_replaced"
-"""Where a commit that takes file groups away keeps how many rows they had, in its extra metadata."""
+"""The extra metadata key for the number of rows in the file groups that the commit replaced."""
 BUCKETS_KEY = "pyhudi.buckets"
-"""Where a commit that used the bucket index keeps how keys come to buckets: the number of buckets and the hashed columns, as in ``4:id``."""
+"""The extra metadata key for the buckets of the bucket index: the number of buckets and the hashed columns, as in ``4:id``."""
 CONSISTENT = "consistent"
-"""In place of the number, if buckets are ranges of hashes."""
+"""The text in place of the number, if buckets are ranges of hashes."""
 MERGES_KEY = "pyhudi.non_blocking"
-"""In the extra metadata of a commit: file groups to which another write also appended logs were left to the merge of readers."""
+"""The extra metadata key that marks a commit with file groups to which a concurrent write also appended logs. Readers merge the rows."""
 WRITER_KEY = "pyhudi.writer."
-"""Before each fact about who made a commit, in its extra metadata: user, host, program, run."""
+"""The beginning of extra metadata keys with facts about the writer: user, host, program, run."""
 METADATA_FILES_KEY = "pyhudi.metadata_files"
-"""The files that the commit added to the metadata table, with their sizes, and how many file groups each partition had there, in its extra
-metadata: readers, who read the commit anyway, see if one is lost."""
+"""The extra metadata key for the files that the commit added to the metadata table, with their sizes, and the number of file groups of each partition
+there.
+
+Readers, who read the commit anyway, notice a lost file.
+"""
 UNSHOWN_KEYS = frozenset({SCHEMA_KEY, METADATA_FILES_KEY})
-"""Extra metadata that is long, and for programs."""
+"""Extra metadata keys that are not shown: their values are long, and for programs."""
 REPAIR_KEY = "pyhudi.repair"
 DUPLICATES_REPAIR = "duplicates"
-"""What a commit repaired, in its extra metadata: of keys that were there twice, all rows but one were removed."""
+"""The value of `REPAIR_KEY` for a repair of duplicates: of rows with the same key, the commit removed all but one."""
 
 
 @set_module("pyhudi")
@@ -48,7 +52,7 @@ class WriteStat:
     """One written file. ``path`` and ``change_logs`` are relative to the table; sizes are in bytes, counts in rows.
 
     Attributes:
-        change_logs: the change logs beside a base file, and ``change_log_sizes`` the size of each.
+        change_logs: the change logs of a base file, and ``change_log_sizes`` the size of each.
         base_file: for a log in a table with change data capture, the name of its base file; not read from commits.
         log_files: for such a log, the names of all logs of its slice, itself included; not read from commits.
         combined: rows of the batch that were combined with another row of their key before the write; not read from commits.
@@ -154,7 +158,7 @@ class CommitMetadata:
 
     @property
     def extra_metadata(self) -> Mapping[str, str]:
-        """What the commit keeps beside its files, under the name that every write takes it by; `extra` is the same."""
+        """The extra metadata, under the name of the argument of every write. `extra` is the same."""
         return self.extra
 
     @property
@@ -179,12 +183,12 @@ class CommitMetadata:
 
     @property
     def partitions(self) -> frozenset[str]:
-        """The partitions that the commit wrote to or replaced file groups in."""
+        """The partitions in which the commit wrote files or replaced file groups."""
         return frozenset(stat.partition for stat in self.stats) | frozenset(self.replaced)
 
     @property
     def by_folder(self) -> Mapping[str, Sequence[WriteStat]]:
-        """The files by the partition that their paths name; worked out once, for commits of very many files."""
+        """The files by the partition in their paths; cached, because commits may have very many files."""
         if not self._by_folder:
             for stat in self.stats:
                 self._by_folder.setdefault(stat.path.rpartition("/")[0], []).append(stat)
@@ -199,7 +203,7 @@ class CommitMetadata:
         return int(text) if text.isascii() and text.isdigit() else None
 
     def file_groups(self) -> Iterator[tuple[str, str]]:
-        """(partition, file id) of every group written or replaced."""
+        """Yield the (partition, file id) of every written or replaced group."""
         for stat in self.stats:
             yield (stat.partition, stat.file_id)
         for partition, file_ids in self.replaced.items():

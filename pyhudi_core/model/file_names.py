@@ -55,7 +55,10 @@ class LogFileName:
 
 
 BUCKET_FILE_ID = re.compile(r"0{4}[0-9]{4}-")
-"""How the file ids of a bucket index begin: with the number of the bucket. One of 430,000 random UUIDs does, too; `new_file_id` takes none."""
+"""The beginning of file ids of a bucket index: the number of the bucket.
+
+One of 430,000 random UUIDs begins in this way, too; `new_file_id` rejects these.
+"""
 
 
 def new_file_id(uuid: Callable[[], str]) -> str:
@@ -64,7 +67,10 @@ def new_file_id(uuid: Callable[[], str]) -> str:
 
 
 def new_file_prefix(uuid: Callable[[], str]) -> str:
-    """Return a new file id without its last part. It does not begin as one of a bucket index: a table is known by its file ids to have buckets."""
+    """Return a new file id without its last part.
+
+    The id does not look like one of a bucket index, because file ids show whether a table has buckets.
+    """
     while BUCKET_FILE_ID.match(found := uuid()):
         pass
     return found

@@ -1,4 +1,4 @@
-"""The pages of the documentation that messages name, and the one text that names them.
+"""The documentation pages that messages refer to, and the text of the reference.
 
 A page is ``docs/<page>.md`` in a checkout, and is in the wheel (``pyproject.toml``). The command ``pyhudi help <page>`` shows it.
 """

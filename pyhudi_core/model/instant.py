@@ -47,7 +47,7 @@ COMPLETES_AS = {
     Action.LOGCOMPACTION: Action.DELTACOMMIT,
     Action.CLUSTERING: Action.REPLACECOMMIT,
 }
-"""For the pending actions that complete under another name: this name."""
+"""The names of completed files for the pending actions that complete under another name."""
 
 DATA_ACTIONS = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
 """Completed actions that change which rows or files a reader sees."""
@@ -55,7 +55,7 @@ DATA_ACTIONS = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMI
 BEFORE_ALL = "0" * 17
 """A time before every instant."""
 WRITE_ACTIONS = DATA_ACTIONS | {Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING}
-"""The same with the pending names of table services."""
+"""The actions of `DATA_ACTIONS`, and the pending names of table services."""
 
 
 @set_module("pyhudi")
@@ -141,7 +141,7 @@ def parse_file_name(name: str) -> Instant | None:
 
 
 def is_time(text: str) -> bool:
-    """Say whether the text has ASCII digits only, as every instant time has."""
+    """Return whether the text has only ASCII digits, as every instant time has."""
     return text.isascii() and text.isdigit()
 
 

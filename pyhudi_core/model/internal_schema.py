@@ -1,4 +1,4 @@
-"""Column numbers, which let Hudi's evolution on read tell a renamed column from a new one.
+"""Column numbers, by which Hudi's evolution on read distinguishes a renamed column from a new one.
 
 Hudi's documentation, "Schema Evolution" (``hoodie.schema.on.read.enable``). ``ALTER TABLE`` gives every column, nested ones included, a
 number that stays when the name changes. A commit stores the columns under ``latest_schema``; ``.hoodie/.schema`` holds all versions, each
@@ -39,8 +39,8 @@ class NumberedColumn:
 
 
 class Version(NamedTuple):
-    """A version of the schema: the requested time of its commit as a number (0: before the first change), the columns, and the greatest number
-    that a column ever had.
+    """A version of the schema: the requested time of its commit as a number (0: before the first change), the columns, and the greatest column number
+    so far.
     """
 
     number: int
@@ -50,8 +50,9 @@ class Version(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FileNames:
-    """The table's columns by their names in a file. ``sources`` has None for columns that are not in the file;
-    ``inside`` has only differences.
+    """The names of the table's columns in a file.
+
+    ``sources`` has None for columns that are not in the file. ``inside`` has only nested columns with other names.
     """
 
     sources: Mapping[str, str | None]
@@ -89,7 +90,7 @@ class Evolution:
 
     @property
     def greatest(self) -> int:
-        """The greatest number that a column ever had."""
+        """The greatest column number so far."""
         known = (max(version.greatest, _greatest(version.columns)) for version in self.history)
         return max((_greatest(self.columns), *known))
 

@@ -1,4 +1,4 @@
-"""Floating-point numbers as Java writes them. Widened columns are read by way of this text.
+"""Floating-point numbers as Java writes them. Values of widened columns are converted through this text.
 
 `Double.toString` and `Float.toString` of the Java language: the fewest digits that identify the number, in scientific notation from
 10^7 on and below 10^-3. (Java before release 19 writes one digit too many for a few numbers; this module gives the shortest text.)
@@ -28,12 +28,12 @@ def widened(values: pa.Array) -> pa.Array:
 
 
 def lowest_widened(bound: float | None) -> float | None:
-    """Return a lower bound of what `widened` makes of a 32-bit number; other numbers are returned unchanged."""
+    """Return a lower bound of the results of `widened` for a 32-bit number; other numbers are returned unchanged."""
     return _neighbour(bound, -np.inf)
 
 
 def highest_widened(bound: float | None) -> float | None:
-    """Return an upper bound of what `widened` makes of a 32-bit number; other numbers are returned unchanged."""
+    """Return an upper bound of the results of `widened` for a 32-bit number; other numbers are returned unchanged."""
     return _neighbour(bound, np.inf)
 
 

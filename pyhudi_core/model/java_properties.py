@@ -44,7 +44,7 @@ def parse(data: bytes, *, path: str) -> dict[str, str]:
 
     Args:
         data: the file's bytes.
-        path: where they came from, for the errors.
+        path: the path of the file, for errors.
 
     Raises:
         LimitExceededError: more than ``SIZE_LIMIT`` bytes.

@@ -42,7 +42,7 @@ def key_column(batch: pa.RecordBatch, field: str) -> pa.Array | None:
 
 
 def text_problem(kind: pa.DataType, *, timestamps: bool) -> str | None:
-    """Return why values of a type have no agreed text; None if they have one."""
+    """Return the reason why values of a type have no agreed text; None if they have one."""
     if pa.types.is_dictionary(kind):
         return text_problem(kind.value_type, timestamps=timestamps)
     if pa.types.is_floating(kind):
@@ -66,7 +66,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def without_dictionary(values: Any) -> Any:
-    """Return a column with its values in place of a dictionary. Categories of Polars are views of texts, which Arrow does not decode itself."""
+    """Return a column with its values in place of a dictionary. Categories of Polars are string views, which Arrow does not decode itself."""
     kind = values.type
     if not pa.types.is_dictionary(kind):
         return values

@@ -31,7 +31,7 @@ _OPTION = re.compile(
 _KEY = re.compile(rb"(?:^|[._-])" + _WORDS + rb"(?:$|[._-])", re.IGNORECASE)
 
 _SHORT_NAMES = ("key", "token", "access_key_id")
-"""Names of secrets among options, and nowhere else."""
+"""Names of secrets, only among options."""
 
 
 def masked(data: bytes, *, options: bool = True) -> bytes:
@@ -43,9 +43,9 @@ def masked(data: bytes, *, options: bool = True) -> bytes:
 
 
 def masked_text(text: str, most: int | None = None) -> str:
-    """Return the text with secrets masked; its first ``most`` letters, if it has more. Then also a secret that is cut is masked."""
+    """Return the text with secrets masked, and cut to ``most`` letters. A secret that is cut is masked, too."""
     if most is not None and len(text) > most:
-        return masked_text(text[:most] + "@")[:most]  # the end of an address whose password is cut
+        return masked_text(text[:most] + "@")[:most]  # the cut end of an address with a password
     return masked(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
 
 
@@ -75,15 +75,15 @@ def _concealed(key: str, value: object) -> object:
 
 
 def takes_options(function: _F) -> _F:
-    """Decorate a public function: `explains_arguments`, and secrets among the options are texts that ``repr`` does not show.
+    """Decorate a public function with `explains_arguments`, and replace secrets among the options by texts that ``repr`` does not show.
 
-    So a traceback with local variables shows none in a frame of this package.
+    So a traceback with local variables shows no secret in a frame of this package.
     """
     return explains_arguments(function, concealed)
 
 
 def is_secret(key: str) -> bool:
-    """Say whether an option of this name holds a secret."""
+    """Return whether the value of an option of this name is secret."""
     return _KEY.search(key.encode("utf-8", "surrogatepass")) is not None
 
 

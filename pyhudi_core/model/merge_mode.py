@@ -1,7 +1,7 @@
-"""How a table merges rows: the properties that say it, and the merge mode, strategy and payload class that they mean.
+"""The merging of a table's rows: the merge mode, strategy and payload class that its properties mean.
 
-Specification of version 8, "Merge Modes". Version 9 (RFC-97) stores a payload class of Hudi's as a mode with rules beside it (`MergeRules`).
-Versions up to 6 store a payload class alone.
+Specification of version 8, "Merge Modes". Version 9 (RFC-97) stores a payload class of Hudi as a mode and additional rules (`MergeRules`). Versions
+up to 6 store only a payload class.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from pyhudi_core.model.printing import printable
 
 MODE = "hoodie.record.merge.mode"
 OLDER_LAW = "pyhudi.version6.merge.law"
-"""The law by which logs of versions up to 6 merge: an option of readers, and a property of a table that was raised under it. None: that of 0.15."""
+"""The law by which logs of versions up to 6 merge; None means the law of 0.15.
+
+It is an option of readers, and a property of a table that was raised under it.
+"""
 LAW_OF_LATER = "1.x"
 _STRATEGY_ID = ("hoodie.record.merge.strategy.id", "hoodie.compaction.record.merger.strategy")
 _PAYLOAD = ("hoodie.compaction.payload.class", "hoodie.table.legacy.payload.class")
@@ -89,13 +92,13 @@ _EVENT_TIME = "org.apache.hudi.common.model.EventTimeAvroPayload"
 
 @dataclass(frozen=True, slots=True)
 class Migrated:
-    """What version 9 says in place of a payload class.
+    """The form of a payload class in version 9.
 
     Attributes:
         mode: the merge mode.
         partial: the mode of partial updates; empty if there is none.
-        properties: further properties, for deletes and for values that are not repeated.
-        ordering: the ordering columns that the class demands; empty if it takes those of the table.
+        properties: further properties, for deletes and for unchanged values.
+        ordering: the ordering columns that the class requires; empty if it uses those of the table.
     """
 
     mode: MergeMode
@@ -125,18 +128,19 @@ MIGRATED = {
         MergeMode.EVENT_TIME_ORDERING, properties=_BY_DEBEZIUM, ordering=("_event_bin_file", "_event_pos")
     ),
 }
-"""By payload class (RFC-97; versions 2.2)."""
+"""The forms by payload class (RFC-97; versions 2.2)."""
 
 
 def first(props: Mapping[str, str], keys: Iterable[str], default: str) -> str:
-    """Return the value of the first of these properties that is given."""
+    """Return the value of the first of these properties that is set."""
     return next((props[key].strip() for key in keys if props.get(key, "").strip()), default)
 
 
 def merging_of(props: Mapping[str, str], named: str, ordered: bool) -> tuple[MergeMode, str, str]:
-    """Merge mode, strategy id and payload class. ``named`` is the mode that the properties name, checked; ``ordered``: there are ordering columns.
+    """Return the merge mode, the strategy id and the payload class. ``named`` is the checked mode of the properties; ``ordered``: whether there are
+    ordering columns.
 
-    Up to version 6 the payload class alone decides: its strategy id stands for event time in later versions only.
+    Up to version 6 only the payload class decides: its strategy id means event time only in later versions.
     """
     if int(props["hoodie.table.version"]) < _LAWS_OF_MODES:
         payload = first(props, _PAYLOAD, MergeMode.COMMIT_TIME_ORDERING.payload_class)
@@ -149,7 +153,7 @@ def merging_of(props: Mapping[str, str], named: str, ordered: bool) -> tuple[Mer
 
 
 def rules_of(props: Mapping[str, str]) -> MergeRules:
-    """Return the rules that the properties add to the mode; the mode of partial updates is one of its words, or was refused."""
+    """Return the rules that the properties add to the mode. The mode of partial updates was checked before."""
     version = int(props["hoodie.table.version"])
     if version < _LAWS_OF_MODES:
         return MergeRules(precombines=props.get(OLDER_LAW) != LAW_OF_LATER)
@@ -163,7 +167,7 @@ def rules_of(props: Mapping[str, str]) -> MergeRules:
 
 
 _LAWS_OF_MODES = 8
-"""From this version on a merge mode decides; a later one adds rules to it."""
+"""From this version on, a merge mode decides. Later versions add rules to the mode."""
 
 
 def _mode(props: Mapping[str, str], named: str, ordered: bool) -> MergeMode:

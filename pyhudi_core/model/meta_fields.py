@@ -1,4 +1,4 @@
-"""The five or six columns that Hudi puts before a table's own (specification, section "Meta Fields")."""
+"""The five or six meta columns that Hudi puts before a table's columns (specification, section "Meta Fields")."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ partitions, and no key generator whose encoding differs between Hudi releases.
 
 Invariants
 - one key field and several partition fields give CUSTOM, never COMPLEX: releases of Hudi encode a single COMPLEX key differently;
-- the metadata table is not listed in the properties: readers trust a listed one, and the first commit makes it if it is wanted.
+- the metadata table is not in the properties, because readers trust one that is; the first commit makes the metadata table if it is enabled.
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ def new_table_config(
         version: the version of the table format, 8 or 9.
 
     Raises:
-        UnsupportedTableError: version 9 with a payload class or a merger that it cannot say.
-        InvalidOptionError: a column name is empty or repeated, the table name is empty, the merge mode does not fit the ordering, or generated
-            keys do not go together with another property.
+        UnsupportedTableError: version 9 cannot store the payload class or the merger.
+        InvalidOptionError: a column name is empty or repeated, the table name is empty, the merge mode does not fit the ordering, or generated keys
+            contradict another property.
     """
     _check(name, record_key, partition_by, ordering)
     if not record_key:
@@ -122,10 +122,10 @@ def _mode(wanted: MergeMode | None, ordering: Sequence[str]) -> MergeMode:
 def _migrated(
     mode: MergeMode | None, extra: dict[str, str], version: int, ordering: Sequence[str]
 ) -> tuple[MergeMode | None, dict[str, str]]:
-    """Return the merge mode and the properties that say in version 9 what a payload class says in version 8 (RFC-97).
+    """Return the merge mode and the properties of version 9 for a payload class of version 8 (RFC-97).
 
-    Raises `UnsupportedTableError` for a class that has no such mode here, and for a merger of the user's own; `InvalidOptionError` if the class
-    demands other ordering columns.
+    Raises `UnsupportedTableError` for a class without such a mode, and for a user's merger, and `InvalidOptionError` if the class requires other
+    ordering columns.
     """
     payload, strategy = extra.pop(_PAYLOAD, ""), extra.pop(_STRATEGY, "")
     if not payload and (mode is not MergeMode.CUSTOM):
@@ -146,7 +146,7 @@ def _migrated(
 
 
 def _of_version(version: int, mode: MergeMode, ordering: Sequence[str]) -> dict[str, str]:
-    """Return the properties that say the version, and those that version 9 calls otherwise or has no more: the mode alone says how rows merge."""
+    """Return the properties of the version. Version 9 renames or omits some: the mode alone decides how rows merge."""
     versions = dict.fromkeys(("hoodie.table.version", "hoodie.table.initial.version"), str(version))
     listed = ",".join(ordering)
     if version > _LAST_WITH_PAYLOADS:
@@ -194,7 +194,7 @@ def _check(name: str, record_key: Sequence[str], partition_by: Sequence[str], or
 
 
 def _check_generated(ordering: Sequence[str], extra: Mapping[str, str]) -> None:
-    """Raise `InvalidOptionError` for what a table without key columns cannot have, as its rows are never updated."""
+    """Raise `InvalidOptionError` for properties that a table without key columns cannot have, because its rows are never updated."""
     if ordering:
         raise InvalidOptionError(
             f"ordering={', '.join(ordering)} decides between two versions of a row, but a table without a record key has one of each",

@@ -1,7 +1,7 @@
-"""Give the columns of a schema their numbers (`internal_schema`): those that they have, and new ones to new columns.
+"""Number the columns of a schema (`internal_schema`): existing columns keep their numbers, and new columns get new ones.
 
-Hudi's documentation, "Schema Evolution". All columns of one level get their numbers first, then what is inside each of them, as in Hudi. A number
-that was ever used is never used again, so that a new column cannot read the values of a dropped one.
+Hudi's documentation, "Schema Evolution". All columns of one level get their numbers first, then the columns inside of them, as in Hudi. A used number
+is never used again, so that a new column cannot read the values of a dropped one.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _PLAIN: Mapping[pa.DataType, str] = {
     pa.time64("us"): "time",
 }
 Origins = Mapping[str, str]
-"""Dotted paths of columns, and what they were before; a path that is not there is a new column."""
+"""Old dotted paths of columns by new ones; a path that is missing is a new column."""
 
 
 def plain_kind(kind: pa.DataType) -> str:
-    """Hudi's word for a type without columns inside. It has one word for timestamps with and without zone."""
+    """Return Hudi's word for a type without columns inside. Timestamps with and without zone have the same word."""
     if pa.types.is_timestamp(kind):
         return "timestamp"
     if pa.types.is_decimal(kind):
@@ -59,7 +59,7 @@ def renumbered(
         greatest: the greatest number that any version has used.
         before, after: the table's columns, without meta columns.
         number: the number of the new version.
-        origins: what columns were called before; None if all keep their names.
+        origins: the old names of columns; None if no name changed.
     """
     known = dict(_paths(last.columns, ""))
     types = dict(column_paths(before))
@@ -105,7 +105,7 @@ class _Numbering:
             key, value = self.fields(parts, path)
             key = NumberedColumn(key.number, key.name, key.inside, key.kind, False)
             return NumberedColumn(number, name, (key, value), "map", optional, doc)
-        # The word of a column that stays is kept: Hudi has some, such as fixed[16], that Arrow's type does not show.
+        # An existing column keeps its word, because Hudi has some words, such as fixed[16], that Arrow's type does not show.
         same = old is not None and self.types.get(self._origin(path)) == kind
         word = old.kind if same and old is not None else plain_kind(kind)
         return NumberedColumn(number, name, (), word, optional, doc)
@@ -142,7 +142,7 @@ def column_paths(fields: Iterable[pa.Field], parent: str = "") -> Iterator[tuple
 
 
 def parts_of(kind: pa.DataType) -> list[pa.Field]:
-    """Return the columns inside a type, by the names that Hudi gives them."""
+    """Return the columns inside a type, by Hudi's names."""
     types = pa.types
     if types.is_struct(kind):
         return list(kind.fields)
@@ -154,7 +154,7 @@ def parts_of(kind: pa.DataType) -> list[pa.Field]:
 
 
 def with_parts(kind: pa.DataType, part: Callable[[list[pa.Field]], list[pa.Field]]) -> pa.DataType:
-    """Return the type with other columns inside; ``part`` takes the columns of `parts_of`. A plain type has none and stays."""
+    """Return the type with other columns inside; ``part`` converts the columns of `parts_of`. A plain type has none, and does not change."""
     types = pa.types
     if types.is_struct(kind):
         return pa.struct(part(list(kind.fields)))

@@ -16,7 +16,7 @@ from pyhudi_core.naming import set_module
 
 @set_module("pyhudi")
 class OperationType(StrEnum):
-    """What an instant does. The value is the word in a commit; Hudi fails on a word that it does not know."""
+    """The operation of an instant. The value is the word in a commit; Hudi fails on an unknown word."""
 
     INSERT = "INSERT"
     BULK_INSERT = "BULK_INSERT"
@@ -51,13 +51,13 @@ class OperationType(StrEnum):
 
     @property
     def is_writer(self) -> bool:
-        """Whether it changes rows; the others are table services, and the change of columns."""
+        """Whether the operation changes rows. The others are table services, and the change of columns."""
         return self in WRITERS
 
     def action_on(self, table_type: TableType) -> Action:
         """Return the action of a pending instant of this operation. Raises `ValueError` for an operation that has no instant.
 
-        It completes as `Action.completes_as` says: a compaction as a commit, a clustering as a replacecommit.
+        `Action.completes_as` gives the action of the completed instant: a commit for a compaction, a replacecommit for a clustering.
         """
         if self in REPLACING:
             return Action.REPLACECOMMIT
@@ -70,8 +70,10 @@ class OperationType(StrEnum):
 
 
 BOOTSTRAP = "BOOTSTRAP"
-"""The operation in the commit of a metadata-only bootstrap. The commit is the first of its table, so no other operation runs beside it, and the
-conflict table has no line for it."""
+"""The operation in the commit of a metadata-only bootstrap.
+
+The commit is the first of its table, so no other operation runs at the same time, and the conflict table has no line for it.
+"""
 
 OPERATIONS = tuple(operation for operation in OperationType if operation is not OperationType.UNKNOWN)
 REPLACING = frozenset(
@@ -107,7 +109,7 @@ _OTHER_WORDS = {
 SERVICE_OPERATIONS = frozenset(
     {OperationType.CLUSTER, OperationType.COMPACT, OperationType.INDEX, OperationType.LOG_COMPACT}
 )
-"""Operations whose commits do not define the table's schema; also true of their words."""
+"""Operations whose commits do not define the table's schema. Also contains their words."""
 
 COMPACTING = frozenset({OperationType.COMPACT, OperationType.LOG_COMPACT})
-"""Operations whose commits say ``compacted``; also true of their words."""
+"""Operations whose commits have the flag ``compacted``. Also contains their words."""

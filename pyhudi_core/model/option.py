@@ -1,4 +1,4 @@
-"""What an option is: its key, type, default, bounds and text; and values whose fields declare their options (`declared`, `options_of`)."""
+"""Options: key, type, default, bounds and text; and classes whose fields declare their options (`declared`, `options_of`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Scope(Enum):
     """Whether an option describes a new table or a write."""
 
     TABLE = "table"
-    """Chosen when the table is created, stored with it; given later it has to agree."""
+    """An option of a new table, stored with it. For an existing table its value must agree with the table."""
     WRITE = "write"
     READ = "read"
     LOCK = "lock"
@@ -27,10 +27,11 @@ class Option:
     """One option.
 
     Attributes:
-        key: its name in an options mapping.
-        attribute: where its value is: ``concern.field`` in ``WriteOptions``, a field in ``TableOptions``. Empty: the value is checked and not used.
+        key: the name of the option in a mapping.
+        attribute: the place of its value: ``concern.field`` in ``WriteOptions``, or a field in ``TableOptions``. Empty: the value is checked and not
+            used.
         kind: type of the value: bool, int, float or str.
-        default: the value when it is not given; None means that the table or the call decides.
+        default: the value if the option is not set; None means that the table or the call decides.
         doc: one or two sentences.
         choices: allowed words, lower case, with the value of each. Empty: any text.
         not_yet: Hudi's words that this release does not support yet, lower case.
@@ -54,13 +55,13 @@ class Option:
 
 
 def words(*names: str, **others: str) -> dict[str, str]:
-    """Return the choices of an option: words that are their own values, and other words for values."""
+    """Return the choices of an option: each of ``names`` is its own value, and ``others`` have a value each."""
     return {**{word.lower(): word for word in names}, **others}
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One choice of an option: its word, what it does, and the class of Hudi that means the same; None if Hudi has none."""
+    """One choice of an option: its word, its effect, and the class of Hudi with the same meaning; None if Hudi has none."""
 
     word: str
     what: str
@@ -68,17 +69,17 @@ class Choice:
 
 
 def choices_of(known: Iterable[Choice]) -> dict[str, str]:
-    """Return the choices of an option: the words, and Hudi's classes for them."""
+    """Return the choices of an option: the words, and Hudi's classes as other words for them."""
     return {name.lower(): each.word for each in known for name in (each.word, each.of_hudi) if name}
 
 
 def described(known: Iterable[Choice]) -> str:
-    """Return what each choice does, for the page."""
+    """Return the effect of each choice, for the page."""
     return "; ".join(f"`{each.word}`, {each.what}" for each in known)
 
 
 class LateWords(Mapping[str, str]):
-    """The choices of an option whose values are in modules that are imported when they are first asked for. ``what``: what they are, for the page."""
+    """The choices of an option whose values are in modules that are imported on first use. ``what`` describes the choices, for the page."""
 
     def __init__(self, load: Callable[[], Mapping[str, str]], what: str) -> None:
         self._load = load
@@ -95,9 +96,9 @@ class LateWords(Mapping[str, str]):
 
 
 def declared(key: str, default: bool | int | float | str | None, doc: str, **more: Any) -> Any:
-    """Return a field of a frozen value, with the option that fills it; its type is the option's. ``more``: as for `Option`.
+    """Return a field of a frozen dataclass with the option that sets it. The field has the type of the option. ``more``: as for `Option`.
 
-    A secret value is not in the representation of the value that has the field.
+    The ``repr`` of the dataclass does not show a secret.
     """
     option = partial(Option, key=key, default=default, doc=doc, **more)
     return field(default=default, repr=not more.get("secret"), metadata={"option": option})

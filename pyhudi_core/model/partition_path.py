@@ -1,4 +1,4 @@
-"""Partition values to the folder of a row, and back.
+"""Convert partition values to the folder of a row, and back.
 
 Format reference: timeline 6.3. A null or empty value is ``__HIVE_DEFAULT_PARTITION__``; hive style writes ``field=value``;
 url encoding writes special characters as ``%XX``; ``/`` joins several fields. A table can spread its partitions over
@@ -46,7 +46,7 @@ __all__ = [
 
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 SEGMENT_LIMIT = 255
-"""Bytes of UTF-8 in one folder name; what POSIX file systems take."""
+"""The maximum UTF-8 bytes of a folder name, as POSIX file systems have it."""
 
 _SPECIAL = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -156,7 +156,7 @@ def values_are_columns(config: TableConfig) -> bool:
 
 
 def _times(config: TableConfig) -> tuple[bool, ...]:
-    """For each partition field, whether its folders are formatted times. Raises `UnsupportedTableError` for other generators than Hudi's own."""
+    """Return for each partition field whether its folders are formatted times. Raises `UnsupportedTableError` for unknown key generators."""
     if values_are_columns(config):
         return (False,) * len(config.partition_fields)
     alone = config.keygenerator_type is KeyGenerator.TIMESTAMP

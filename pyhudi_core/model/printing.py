@@ -1,7 +1,7 @@
-"""How the objects that users look at are shown: one line in a session of Python, a small table in a notebook.
+"""Print the objects of the public API: as one line in a Python session, as a small table in a notebook.
 
-Both are safe to show whatever a table holds: secrets are masked, control characters are escaped, and the notebook's table is escaped HTML. No number
-is cut: what does not fit into the line is left out by whole words.
+Both are safe for any content of a table: secrets are masked, control characters are escaped, and the notebook's table is escaped HTML. A long line
+loses whole words, so no number is cut.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from pyhudi_core.model.masking import is_secret, masked_text
 _T = TypeVar("_T", bound=type)
 
 LINE = 100
-"""The most letters of a line."""
+"""The maximum letters of a line."""
 _WORD = 60
-"""The most letters of a word; a longer one is shortened, and a path keeps its end."""
+"""The maximum letters of a word. A longer word is shortened; a path is shortened at its beginning."""
 _CELL = 1000
 _ROWS = 40
 _ITEMS = 20
@@ -29,9 +29,9 @@ _ITEMS = 20
 def printable(cls: _T) -> _T:
     """Decorate a class: its ``repr`` is one line that names the class, and a notebook shows this line and a table.
 
-    It is the innermost decorator. The line is what the class's own ``__repr__`` says, else its ``str``, else the fields of the dataclass. The table
-    is what ``_shown()`` returns, else the ``figures``, else the fields: a mapping is shown as ``name, value`` rows, a sequence of mappings as rows
-    with a header.
+    Use it as the innermost decorator. The line is the class's own ``__repr__``, else its ``str``, else the fields of the dataclass. The table is the
+    result of ``_shown()``, else the ``figures``, else the fields: a mapping is shown as ``name, value`` rows, a sequence of mappings as rows with a
+    header.
     """
     said: Any = cls.__str__
     own: Any = vars(cls).get("__repr__") or (said if said is not object.__str__ else None)
@@ -60,7 +60,7 @@ def readable(text: str) -> str:
 
 
 def aligned(rows: Sequence[Mapping[str, object]], names: Sequence[str]) -> str:
-    """Return rows as lines with a header; numbers are on the right."""
+    """Return rows as lines with a header; numbers are aligned to the right."""
     columns = [[name, *(readable(_plain(row[name])) for row in rows)] for name in names]
     right = [all(isinstance(row[name], int | float) for row in rows) for name in names]
     widths = [max(map(len, column)) for column in columns]
@@ -80,7 +80,7 @@ def _fields(of: Any) -> str:
 
 
 def _safe(text: str, most: int, longest: int) -> str:
-    """Return the text without secrets and control characters, shortened to so many letters; the time does not grow with the text."""
+    """Return the text without secrets and control characters, shortened to ``most`` letters. The time does not grow with the text."""
     words = [
         word if len(word) <= _CELL else _short_word(masked_text(word, _CELL).replace("/", "|"), _WORD)
         for word in text.split(maxsplit=most)[:most]
@@ -89,7 +89,7 @@ def _safe(text: str, most: int, longest: int) -> str:
 
 
 def _shortened(text: str, most: int, longest: int) -> str:
-    """Leave out whole words at the end, and the beginning of long paths, so that the text has at most so many letters."""
+    """Shorten the text to ``most`` letters: leave out whole words at the end, and the beginning of long paths."""
     words = [word if len(word) <= longest else _short_word(word, longest) for word in text.split()[:most]]
     shown = " ".join(words)
     while len(shown) > most:
@@ -110,7 +110,7 @@ def _html(self: Any) -> str:
     try:
         found = self._shown() if hasattr(self, "_shown") else _facts(self)
     except HudiError:
-        found = {}  # the line says it
+        found = {}  # the line has it already
     return f"<p>{_escaped(repr(self))}</p>{_table(found)}"
 
 
@@ -148,12 +148,12 @@ def _cell(value: object) -> str:
 
 
 def _kept(name: object, value: object) -> object:
-    """Return the value of a name, unless the name is that of a secret."""
+    """Return the value of a name; masked if the name is that of a secret."""
     return "***" if isinstance(name, str) and is_secret(name) else value
 
 
 def _plain(value: object) -> str:
-    """Return a value as text: numbers with commas, and the first items of what has several."""
+    """Return a value as text: numbers with commas, and only the first items of a collection."""
     if value is None:
         return ""
     if isinstance(value, int | float) and not isinstance(value, bool):

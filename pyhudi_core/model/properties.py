@@ -1,8 +1,8 @@
 """``hoodie.properties`` as a typed, checked value; ``java_properties`` reads the text.
 
-Format reference: timeline 1.1 to 1.6 of table version 8; version 9 differs in how it says that rows are merged (`merge_mode`), versions 3 to 6
-also in the layout of the timeline and in how they name key generators.
-``raw`` of a ``TableConfig`` holds every property that was read, unknown ones included, and ``to_properties`` returns all of them.
+Format reference: timeline 1.1 to 1.6 of table version 8; version 9 stores the merging of rows differently (`merge_mode`); versions 3 to 6 also have
+another timeline layout and other names of key generators. ``raw`` of a ``TableConfig`` holds every property that was read, unknown ones included, and
+``to_properties`` returns all of them.
 
 Invariants
 - a ``TableConfig`` exists only for a table that this package can open: version 8 or 9, or 3 to 6 (only read), with the timeline layout of its
@@ -57,23 +57,23 @@ METADATA_PARTITIONS_INFLIGHT = "hoodie.table.metadata.partitions.inflight"
 POPULATE = "hoodie.populate.meta.fields"
 OPERATION_FIELD = "hoodie.allow.operation.metadata.field"
 DROPPING = "pyhudi.table.dropping"
-"""The requested time of the drop that has begun to delete the table. Who finds it neither reads nor writes."""
+"""The property with the requested time of a drop that has begun. A process that finds it neither reads nor writes the table."""
 INDEX_DEFINITIONS = "hoodie.table.index.defs.path"
 RAISED_AT = "pyhudi.raised.at"
-"""The requested time of the upgrade from version 6 by this package: files with older times come from version 6."""
+"""The property with the requested time of the upgrade from version 6 by this package. Files with older times come from version 6."""
 PREFIX_WIDTH = "pyhudi.partition.random.prefix"
 PREFIX_DEPTH = "pyhudi.partition.random.prefix.depth"
 NO_UPGRADE = "To keep Hudi 1.1 and newer from upgrading a version 8 table, write with hoodie.write.auto.upgrade=false"
 _PATH = ".hoodie/hoodie.properties"
 FORMAT = "hoodie.table.format"
 _WRITTEN_VERSIONS = (8, 9)
-"""Tables of these versions are read and written, the others of `_LAYOUTS` only read."""
+"""Tables of these versions are read and written. The other versions of `_LAYOUTS` are only read."""
 V1, V2 = "V1", "V2"
-"""The versions of indexes of the metadata table: what those of table version 8, and of 9, are when they are made."""
+"""The versions of new metadata table indexes, in table version 8 and in table version 9."""
 _LAST_WITH_V1 = 8
 _FIRST_WITH_LIST = 6
 _LAYOUTS = {"3": "1", "4": "1", "5": "1", "6": "1", "8": "2", "9": "2"}
-"""The layout of the timeline of each table version that is read."""
+"""The layout of the timeline for each table version that can be read."""
 
 
 class TableType(Enum):
@@ -137,12 +137,12 @@ class TableConfig:
     base_file_format: str
     populate_meta_fields: bool
     operation_field: bool
-    """Files have the sixth meta column (stored by this package only; Hudi's writers have an option for it)."""
+    """Whether files have the sixth meta column (a property of this package; Hudi's writers have an option for it)."""
     hive_style_partitioning: bool
     url_encode_partitioning: bool
     drop_partition_columns: bool
     metafile_in_base_format: bool
-    """Partition metafiles are Parquet files instead of text."""
+    """Whether partition metafiles are Parquet files instead of text."""
     timeline_timezone: str
     """``UTC`` or ``LOCAL``: the zone of instant times."""
     cdc_enabled: bool
@@ -152,7 +152,7 @@ class TableConfig:
     create_schema: str | None
     """Avro JSON of the table at its creation, if stored."""
     timeline_path: str
-    """Folder of the active timeline, relative to ``.hoodie``; empty for this folder itself."""
+    """The folder of the active timeline, relative to ``.hoodie``; empty for this folder itself."""
     history_path: str
     """Folder of the timeline history, relative to ``timeline_path``."""
     bootstrap_base_path: str | None
@@ -161,9 +161,9 @@ class TableConfig:
     prefix_width: int
     """Hex digits of the random prefix folders above partitions; 0 for none (a property of this package)."""
     prefix_depth: int
-    """Most prefix folders above one another."""
+    """The maximum number of prefix folders above one another."""
     rules: TableRules
-    """What every write of this package keeps (properties of this package)."""
+    """The rules of every write of this package (properties of this package)."""
     raw: Mapping[str, str]
 
     def __repr__(self) -> str:
@@ -176,8 +176,9 @@ class TableConfig:
 
     @property
     def written_metadata_partitions(self) -> tuple[str, ...]:
-        """The partitions of the metadata table that every commit writes: those that are listed, then those that an indexing builds. None without
-        a metadata table.
+        """The partitions of the metadata table that every commit writes: the complete ones, then those that an indexing builds.
+
+        None without a metadata table.
         """
         listed = self.metadata_partitions
         return tuple(dict.fromkeys((*listed, *self.metadata_partitions_inflight))) if listed else ()
@@ -191,7 +192,7 @@ class TableConfig:
             table: location of the table, for the errors.
 
         Raises:
-            TableHalfDroppedError: somebody has begun to drop the table.
+            TableHalfDroppedError: a drop of the table has begun.
             TableVersionError: the table has a version that `_LAYOUTS` does not list.
             UnsupportedTableError: the table has an unsupported feature (named in the message).
             CorruptPropertiesError: the checksum is wrong, the table name is missing, or a property has an impossible value.
@@ -216,7 +217,7 @@ class TableConfig:
 
     @property
     def reads_list_of_files(self) -> bool:
-        """Whether reads use the list of files in the metadata table, if there is one. Before version 6 it had another form."""
+        """Whether reads use the list of files in the metadata table, if there is one. Before version 6 the list had another form."""
         return self.version >= _FIRST_WITH_LIST
 
     @property
@@ -233,7 +234,7 @@ class TableConfig:
         return "" if plugged == "native" else f"the table has the format {plugged!r} ({FORMAT}), of a plug-in of Hudi"
 
     def refusal_of_writing(self, table: str) -> TableError | None:
-        """Return the error for a version or a format that is only read; None for what is written."""
+        """Return the error for a version or a format that is only read; None for a table that is written."""
         why, found, hint = self.why_not_written, str(self.version), f"Nothing was changed. {self.way_to_writing}"
         if why and self.version in _WRITTEN_VERSIONS:
             return UnsupportedTableError(why, table=table, path=_PATH, hint=hint)
@@ -241,11 +242,11 @@ class TableConfig:
 
     @property
     def way_to_writing(self) -> str:
-        """What to do to write a table that is only read."""
+        """The advice for writing a table that is only read."""
         return "Write with Hudi and this plug-in." if self.version in _WRITTEN_VERSIONS else _OLDER_ONLY_READ
 
     def refuse_writing(self, table: str, before: TableConfig | None = None) -> None:
-        """Raise `TableVersionError` for a version that is only read, and for another one than ``before``, with which a write began."""
+        """Raise `TableVersionError` for a version that is only read, and for another version than ``before``, the version at the start of a write."""
         if error := self.refusal_of_writing(table):
             raise error
         if before is not None and before.version != self.version:
@@ -256,16 +257,16 @@ class TableConfig:
 
     @property
     def index_version(self) -> str:
-        """The version of an index of the metadata table that is made now; one that is there has the version of its definition."""
+        """The version of a new index of the metadata table. An existing index has the version of its definition."""
         return V2 if self.version > _LAST_WITH_V1 else V1
 
     @property
     def merges_values(self) -> bool:
-        """Whether a row may be made of the values of two versions: by a merger, or by a mode of partial updates."""
+        """Whether a merge can combine values of two versions into one row: by a merger, or by a mode of partial updates."""
         return self.merge_mode is MergeMode.CUSTOM or bool(self.merge_rules.partial_update)
 
     def says_deletes(self, columns: Collection[str]) -> bool:
-        """Say whether one of these columns says which rows are deletes."""
+        """Return whether one of these columns marks deleted rows."""
         return IS_DELETED in columns or self.merge_rules.delete_column in columns
 
     @property
@@ -285,28 +286,28 @@ class TableConfig:
 
     @property
     def may_prefix_keys(self) -> bool:
-        """Whether the record keys may be ``column:value``, as Hudi 1.1 writes those of a COMPLEX generator over one column."""
+        """Whether record keys may be ``column:value``, as Hudi 1.1 writes those of a COMPLEX generator over one column."""
         return self.keygenerator_type is KeyGenerator.COMPLEX and len(self.record_key_fields) == 1
 
     @property
     def prefixes_new_keys(self) -> bool:
-        """Whether the record keys are ``column:value`` if the table has no row that says so."""
+        """Whether record keys are ``column:value`` if the table has no row that shows it."""
         return self.may_prefix_keys and self.index_version == V2
 
     @property
     def was_raised(self) -> bool:
-        """Whether the table may have been raised from version 6 or older: its logs and archived files can have names of that version."""
+        """Whether the table may have been raised from version 6 or older. Then its logs and archived files can have names of that version."""
         initial = self.raw.get("hoodie.table.initial.version", "").strip()
         return not (initial.isascii() and initial.isdigit() and int(initial) >= 8)
 
     @property
     def raised_at(self) -> str:
-        """When this package raised the table from version 6, as the requested time of the upgrade; empty if it did not."""
+        """The requested time of the upgrade, if this package raised the table from version 6; empty if not."""
         return self.raw.get(RAISED_AT, "")
 
     @property
     def before_raised(self) -> TableConfig:
-        """The table as it was in version 6: how slices merge that have only logs of that version."""
+        """The table as in version 6: the merging of slices that have only logs of that version."""
         return self.with_properties({"hoodie.table.version": "6", "hoodie.timeline.layout.version": "1"})
 
     @property
@@ -316,11 +317,14 @@ class TableConfig:
 
     @property
     def naming_fields(self) -> tuple[str, ...]:
-        """The columns that name a row in the table: those that identify it, and the partition columns; each once."""
+        """The columns that name a row in the table: the identifying columns and the partition columns, each once."""
         return tuple(dict.fromkeys((*self.identifying_fields, *self.partition_fields)))
 
     def merged_by(self, older_law: str | None) -> TableConfig:
-        """Return the configuration as a reader sees it who chose a law for tables up to version 6 (`OLDER_LAW`); it says nothing of later ones."""
+        """Return the configuration for a reader with a chosen law for tables up to version 6 (`OLDER_LAW`).
+
+        The law does not affect later versions.
+        """
         if older_law is None or self.timeline_layout > 1 or self.raw.get(OLDER_LAW) == older_law:
             return self
         return self.with_properties({OLDER_LAW: older_law})
@@ -330,7 +334,7 @@ class TableConfig:
         return dict(self.raw)
 
     def with_properties(self, changes: Mapping[str, str | None], *, table: str = "") -> TableConfig:
-        """Return the configuration with some properties set, or removed (None), and a new checksum."""
+        """Return the configuration with changed properties (None removes one), and a new checksum."""
         changed = {key: value for key, value in {**self.raw, **changes}.items() if value is not None}
         changed[CHECKSUM] = checksum(changed)
         return TableConfig.from_properties(changed, table=table)
@@ -342,7 +346,7 @@ class TableConfig:
 
 @lru_cache(maxsize=64)
 def _typed(items: tuple[tuple[str, str], ...], table: str) -> TableConfig:
-    """Return the configuration of these properties. Every verb reads the file again and mostly finds what it found before."""
+    """Return the configuration of these properties. Cached, because every operation reads the file again, and it rarely changes."""
     props = dict(items)
     if props.get(DROPPING):
         raise TableHalfDroppedError(
@@ -396,7 +400,7 @@ def _typed(items: tuple[tuple[str, str], ...], table: str) -> TableConfig:
 
 
 def rules_said_by(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties that say which rules rows have to keep."""
+    """Return the properties with rules for rows."""
     return {key: value for key, value in properties.items() if key.startswith(PREFIX) and not key.startswith(COMMENT)}
 
 
@@ -516,7 +520,10 @@ _CLASSES = {
     "GlobalDeleteKeyGenerator": KeyGenerator.GLOBAL_DELETE,
     "HoodieTableMetadataKeyGenerator": KeyGenerator.HOODIE_TABLE_METADATA,
 }
-"""Hudi's generators, by which tables up to version 6 name them. Not the one for CUSTOM: such a table does not say how its folders are made."""
+"""Hudi's key generators, by their class in tables up to version 6.
+
+The class for CUSTOM is missing: such a table does not show how its folders are made.
+"""
 CLASS_OF: Mapping[KeyGenerator, str] = {
     kind: name for name, kind in _CLASSES.items() if kind is not KeyGenerator.HOODIE_TABLE_METADATA
 }

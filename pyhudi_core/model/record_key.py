@@ -27,7 +27,7 @@ from pyhudi_core.model.properties import KeyGenerator, TableConfig
 NULL_PART = "__null__"
 EMPTY_PART = "__empty__"
 LONGEST_INDEXED = (1 << 15) - 1
-"""The bytes of the longest key that an index of the metadata table can have: an HFile stores the length in two bytes with a sign."""
+"""The maximum bytes of a key in an index of the metadata table: an HFile stores the length in two bytes with a sign."""
 
 
 def record_keys(
@@ -36,10 +36,10 @@ def record_keys(
     """Return the record key of every row as a string array without nulls.
 
     Args:
-        batch: rows with the key columns; with ``_hoodie_record_key`` if the table generates keys, which are no function of the other columns.
+        batch: rows with the key columns; with ``_hoodie_record_key`` if the table generates keys, which cannot be computed from other columns.
         config: the table.
         complex_single_new_encoding: a COMPLEX generator over one field writes ``field:value`` as Hudi 1.1 does.
-        stored: the rows are in the table, whatever their keys are; no other row has their text.
+        stored: whether the rows are from the table. Then ambiguous keys are accepted, because no other row has their text.
 
     Raises:
         InvalidRecordKeyError: a column is missing, its type has no agreed text, a row's key is null or empty, or another key has its text.
@@ -57,7 +57,7 @@ def record_keys(
 
 
 def refuse_long_keys(keys: pa.Array, config: TableConfig) -> None:
-    """Raise `InvalidRecordKeyError` for keys that the record index of the table cannot have."""
+    """Raise `InvalidRecordKeyError` for keys that are too long for the record index of the table."""
     if "record_index" not in config.written_metadata_partitions:
         return
     longest = pc.max(pc.binary_length(keys)).as_py() or 0
@@ -69,7 +69,7 @@ def refuse_long_keys(keys: pa.Array, config: TableConfig) -> None:
 
 
 def key_columns(config: TableConfig) -> tuple[str, ...]:
-    """Return the columns of data files from which `stored_keys` has the record keys."""
+    """Return the columns of data files that `stored_keys` needs."""
     return (RECORD_KEY,) if config.populate_meta_fields else config.record_key_fields
 
 
@@ -81,7 +81,8 @@ def stored_keys(batch: pa.RecordBatch, config: TableConfig) -> pa.Array:
 def ambiguous_part(fields: Sequence[str]) -> str:
     """Return the regular expression of values that make the text of a key ambiguous; empty for a key of one column.
 
-    A value is ambiguous if it has the text of a missing part, or the beginning of a later part. RE2 and Java read the expression alike.
+    A value is ambiguous if it contains the text of a missing part, or the beginning of a later part. RE2 and Java understand the expression in the
+    same way.
     """
     later = "|".join(re.escape(field) for field in fields[1:])
     return f"^(?:{NULL_PART}|{EMPTY_PART})$|,(?:{later}):" if later else ""

@@ -1,10 +1,10 @@
 """Check that paths from metadata or from rows stay below the table's folder.
 
-The rules concern text only and are the same for every storage: a path is relative, its separator is ``/``, and no segment is empty,
-``.`` or ``..``, also if its dots are url-encoded (``%2e``). Hudi encodes no dots, so such a segment is nobody's partition.
+The rules concern text only and are the same for every storage: a path is relative, its separator is ``/``, and no segment is empty, ``.`` or ``..``,
+also if its dots are url-encoded (``%2e``). Hudi encodes no dots, so such a segment is never a partition.
 
-Two places apply them: the reader of each file that names paths, whose error says which file it is, and every storage, before it uses the disk or
-the network (``storage/paths.py``). So a reader that forgot the check cannot lead out of the table.
+Two places apply them: the reader of each file with paths, whose error names the file, and every storage before it uses the disk or the network
+(``storage/paths.py``). So even a reader without the check cannot leave the table's folder.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def is_safe(path: str) -> bool:
 
 
 def way_out(path: str) -> str | None:
-    """Say how a path, joined to a folder, could lead out of it, as the end of a sentence; None if it stays.
+    """Return how a path, joined to a folder, could leave the folder, as the end of a sentence; None if it cannot.
 
-    This is the rule of storages. A scheme is no way out of them: ``a:/x`` is an object in the folder ``a:``, which may be a partition.
+    This is the rule of storages. They accept a scheme: ``a:/x`` is an object in the folder ``a:``, which may be a partition.
     """
     if not path:
         return None
@@ -69,6 +69,6 @@ def _problem(path: str) -> str | None:
 
 
 def _hides_dots(path: str) -> bool:
-    """Say whether encoded dots make a segment. An encoded slash alone does not: it is part of a partition's value, as Hudi encodes it."""
+    """Return whether a segment consists of encoded dots. An encoded slash alone is allowed: it is part of a partition's value, as Hudi encodes it."""
     decoded = _CODE.sub(lambda code: _ENCODED[code.group().lower()], path)
     return "%2e" in path.lower() and _DOTS.search(decoded) is not None

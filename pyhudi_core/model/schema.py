@@ -53,8 +53,8 @@ def normalise(schema: pa.Schema, *, known: pa.Schema | None = None) -> pa.Schema
 
     Args:
         schema: the schema of the data.
-        known: the table's schema, if it exists. What has no type in the data takes it from there: a column of nulls, also within a struct, the
-            elements of lists that are all empty, and a struct without fields.
+        known: the table's schema, if it exists. It gives the types that the data does not show: of a column of nulls (also within a struct), of the
+            elements of empty lists, and of a struct without fields.
 
     Raises:
         SchemaMismatchError: a type or name is not allowed in a table, or a name occurs twice, also in two cases.
@@ -73,7 +73,7 @@ def _typed_fields(fields: Iterable[pa.Field], known: pa.Schema | pa.StructType) 
 
 
 def _typed(kind: pa.DataType, known: pa.DataType) -> pa.DataType:
-    """Return the type, with the table's one where it has none, as data from Python objects that are all missing or empty."""
+    """Return the type. If it is not known, because all values are missing or empty Python objects, return the table's type."""
     types = pa.types
     if types.is_null(kind):
         return known
@@ -91,11 +91,10 @@ def reconcile(
 ) -> pa.Schema:
     """Return the table's schema after a write of data with the ``incoming`` schema; both are logical.
 
-    Columns of the table keep their order, also if the data lacks them; new columns are appended. A type becomes the
-    wider of the two: int32 -> int64 -> float64, float32 -> float64, and decimals with more digits before the point; one with fewer digits
-    behind it takes the table's scale. An integer and a float32 become float64, since float32 cannot hold all integers. The columns in
-    ``integers`` (dotted paths) stay integers, because all floating-point numbers of the data fit into them. ``fixed`` are the columns that
-    `table.alter` gives no other type.
+    Columns of the table keep their order, also if the data lacks them; new columns are appended. The type of a column becomes the wider one of the
+    two: int32 -> int64 -> float64, float32 -> float64, and decimals with more digits before the point; one with fewer digits behind it takes the
+    table's scale. An integer and a float32 become float64, since float32 cannot hold all integers. The columns in ``integers`` (dotted paths) stay
+    integers, because all floating-point numbers of the data fit into them. ``fixed`` are the columns whose type `table.alter` cannot change.
 
     Raises:
         SchemaMismatchError: two types have no common type, or a new name differs from an existing one in case alone.
@@ -115,7 +114,7 @@ def floats_for_integers(table: pa.Schema, incoming: pa.Schema, fixed: Container[
 def _met(
     table: Iterable[pa.Field], incoming: Iterable[pa.Field], parent: str, integers: Container[str]
 ) -> list[pa.Field]:
-    """Return the columns of table and data together, which the rules allow."""
+    """Return the combined columns of table and data, as the rules allow."""
     merged = {field.name: field for field in table}
     for field in incoming:
         known = merged.get(field.name)
@@ -154,7 +153,7 @@ def _common(table: pa.DataType, incoming: pa.DataType) -> pa.DataType | None:
 
 
 def meeting_rules(fixed: Container[str]) -> tuple[ColumnRule, ...]:
-    """Return the rules that compare data with the table. ``fixed``: the columns that `table.alter` gives no other type."""
+    """Return the rules that compare data with the table. ``fixed``: the columns whose type `table.alter` cannot change."""
     return (
         ColumnRule("a name in another case", of_level=_in_another_case),
         ColumnRule("another type", of_column=partial(_other_type, fixed)),
@@ -197,7 +196,7 @@ def _ways_out(table: pa.DataType, incoming: pa.DataType, column: str, fixed: Con
 
 
 def changed_columns(before: pa.Schema, after: pa.Schema) -> tuple[list[str], list[str]]:
-    """Return the columns (dotted paths) that ``after`` has in addition, and those that have another type there; nested ones by themselves."""
+    """Return the columns (dotted paths) that are new in ``after``, and those with another type there; nested columns separately."""
     known = dict(column_paths(before))
     added = [path for path, _ in column_paths(after) if path not in known]
     new = tuple(f"{path}." for path in added)

@@ -67,8 +67,8 @@ def to_avro(
         schema: the table's columns, logical types only.
         table_name: characters that Avro does not allow are replaced as Hudi does.
         meta_fields: put the five meta columns first, as in base-file footers.
-        operation: and the sixth behind them.
-        comments: what columns are, as their ``doc``.
+        operation: put the sixth meta column after them.
+        comments: descriptions of columns, stored as their ``doc``.
     """
     name = avro_name(table_name)
     namespace = f"hoodie.{name}"
@@ -135,7 +135,7 @@ def from_avro(text: str, *, path: str | None = None, table: str | None = None) -
     """Return the logical schema in Avro JSON text, without meta columns.
 
     Args:
-        text: the schema as a commit, a footer or ``hoodie.table.create.schema`` has it.
+        text: the schema in a commit, a footer or ``hoodie.table.create.schema``.
         path: where it comes from, for errors.
         table: the table's location, for errors.
 

@@ -1,4 +1,4 @@
-"""Cast Arrow batches to a logical schema: exactly when they are written, by schema evolution when they are read.
+"""Cast Arrow batches to a logical schema: without any change of values for writes, by schema evolution for reads.
 
 `cast_batch` is for data from users and changes no value: a value that the column cannot hold raises an error with the
 column's name. `conform` reads rows of a file with the table's newest schema (specification, "Schema": evolution): missing
@@ -57,10 +57,10 @@ def conform(
 ) -> pa.RecordBatch:
     """Return a batch of a file with the columns and types of ``schema``. ``names`` are the names in the file, if they differ.
 
-    As `cast_batch`, and in addition: integers may become the nearest float, bytes and strings replace each other, times without zone
-    are UTC (as in old files and those of other writers), and the types that Hudi's ``ALTER TABLE`` turns into texts, dates or decimals are
-    cast to these. In base files, as in Hudi, a 32-bit number that is not nested is widened by way of its text, so that 0.1 stays 0.1; in
-    logs (``of_log``) it is not.
+    Casts as `cast_batch`, and in addition: integers may become the nearest float, bytes and strings replace each other, times without zone are UTC
+    (as in old files and those of other writers), and the types that Hudi's ``ALTER TABLE`` turns into texts, dates or decimals are cast to these. In
+    base files, as in Hudi, a 32-bit number that is not nested is widened through its text, so that 0.1 stays 0.1. In logs (``of_log``) it is widened
+    directly.
 
     Raises:
         SchemaMismatchError: the file's type cannot be read as the schema's.
@@ -115,9 +115,9 @@ def _within(names: FileNames | None, name: str) -> FileNames | None:
 
 
 class _Cast:
-    """The casts of one call. ``exact`` refuses casts that change values or their meaning; ``by_text`` widens by way of texts.
+    """The casts of one call. ``exact`` refuses casts that change values or their meaning; ``by_text`` widens through texts.
 
-    If ``unfit`` is given, floating-point numbers that are no integers are collected there, and raise no error.
+    ``unfit`` collects floating-point numbers that are not integers; without it they raise an error.
     """
 
     def __init__(self, *, exact: bool, by_text: bool, unfit: dict[str, str] | None = None) -> None:

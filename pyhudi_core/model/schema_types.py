@@ -5,9 +5,9 @@ binary, date32, time64[us], timestamp[us] with zone UTC or without zone, decimal
 struct. Every level is nullable. The specification's section "Schema" refers to Avro; where Arrow has more types, the
 choice is the project's own.
 
-What a column may be called, and of which type it may be, are `ColumnRule`s. One walk (`walk`) shows them every level of a schema: the columns, the
-fields of structs, and what is inside lists and maps. So a rule knows nothing of nesting, and cannot forget it. `COLUMN_RULES` are those that need the
-data alone; ``model/schema.py`` has those that compare with the table, ``write/coercion.py`` those of rows that are written.
+`ColumnRule`s decide which names and types a column may have. `walk` shows them every level of a schema: the columns, the fields of structs, and the
+contents of lists and maps. So a rule does not handle nesting itself. `COLUMN_RULES` are the rules that need only the data; ``model/schema.py`` has
+those that compare with the table, ``write/coercion.py`` those of rows that are written.
 """
 
 from __future__ import annotations
@@ -52,7 +52,10 @@ _REPLACED: dict[pa.DataType, pa.DataType] = {
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """Names side by side: the columns (``parent`` is empty), or the fields of a struct at a dotted path. ``table``: None if it has none there."""
+    """The names of one level: the columns (``parent`` is empty), or the fields of a struct at a dotted path.
+
+    ``table``: the names in the table, or None.
+    """
 
     parent: str
     data: tuple[str, ...]
@@ -71,7 +74,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column, a field, or what is inside a list or a map, at a dotted path. ``table``: its type in the table; None if it is not there."""
+    """A column, a field, or the content of a list or a map, at a dotted path. ``table``: its type in the table, or None."""
 
     path: str
     data: pa.DataType
@@ -82,7 +85,7 @@ Fields = Iterable[pa.Field]
 
 
 def walk(data: Fields, table: Fields | None = None, parent: str = "") -> Iterator[Level | Column]:
-    """Iterate over every level of data, and of the table beside it: the names of a level, then each column with what is inside it."""
+    """Iterate over every level of data and table: the names of a level, then each column with its nested levels."""
     fields, known = list(data), {field.name: field.type for field in table or ()}
     yield Level(parent, tuple(field.name for field in fields), None if table is None else tuple(known))
     for field in fields:
@@ -106,9 +109,9 @@ def _inside(path: str, data: pa.DataType, table: pa.DataType | None) -> Iterator
 
 @dataclass(frozen=True, slots=True)
 class ColumnRule:
-    """What no column may be. ``of_level`` is asked about the names of each level, ``of_column`` about each column; it returns the error, or None.
+    """A rule for columns. ``of_level`` checks the names of each level, ``of_column`` each column; both return the error, or None.
 
-    ``why_top``: why the rule is for the columns of a row alone; empty for a rule that holds at every level, as all others do.
+    ``why_top``: why the rule applies only to the top level; empty for a rule that applies to every level.
     """
 
     name: str
@@ -124,7 +127,7 @@ class ColumnRule:
 
 
 def keep_rules(rules: Sequence[ColumnRule], seen: Iterable[Level | Column]) -> None:
-    """Raise the first error of a rule, in the order in which the levels were seen."""
+    """Raise the first error of a rule, in the order of the levels."""
     for one in seen:
         for rule in rules:
             if error := rule.asked(one):
@@ -279,7 +282,7 @@ COLUMN_RULES = (
     ColumnRule("digits of decimals", of_column=_decimals),
     ColumnRule("keys of maps", of_column=_map_keys),
 )
-"""The rules that need the data alone."""
+"""The rules that need only the data."""
 
 
 def is_list(kind: pa.DataType) -> bool:
@@ -300,7 +303,7 @@ def joined(parent: str, name: str) -> str:
 
 
 def holds_all(before: pa.DataType, after: pa.DataType) -> bool:
-    """Say whether a column of one logical type can become the other without losing a value; what `table.alter` may do."""
+    """Return whether every value of one logical type fits into the other; `table.alter` can make such changes."""
     types = pa.types
     if (before, after) in _EXACT or (types.is_decimal(before) and after == pa.string()):
         return True
@@ -308,14 +311,14 @@ def holds_all(before: pa.DataType, after: pa.DataType) -> bool:
 
 
 def type_for_both(table: pa.DataType, incoming: pa.DataType) -> pa.DataType | None:
-    """Return the type by which a column of one logical type would also take values of the other; None if there is none."""
+    """Return a type for the values of both logical types; None if there is none."""
     if pa.types.is_decimal(incoming):
         return _decimal_for(table, incoming)
     return incoming if holds_all(table, incoming) else None
 
 
 def _decimal_for(kind: pa.DataType, wanted: pa.DataType) -> pa.DataType | None:
-    """Return the smallest decimal with room for all values of two types, the second a decimal; None beyond the most digits of decimals."""
+    """Return the smallest decimal for all values of two types, the second a decimal; None if it would need too many digits."""
     if pa.types.is_decimal(kind):
         digits, scale = kind.precision - kind.scale, kind.scale
     elif kind in _DIGITS:

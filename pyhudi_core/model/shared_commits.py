@@ -1,7 +1,7 @@
-"""What a commit that several writers share says of their batches (``batches/``): one entry of its extra metadata, a JSON object by token.
+"""The record of batches in a shared commit (``batches/``): one entry of its extra metadata, a JSON object by token.
 
-Of a batch that is in the commit it has a list: how many rows came, how many keys were inserted, how many updated, and the extra metadata that the
-batch brought, if it brought some. Of a batch that was refused it has an object: the error.
+For a committed batch it has a list: the numbers of rows, inserted keys and updated keys, and the extra metadata of the batch, if any. For a refused
+batch it has an object: the error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Counts = tuple[int, int, int]
 
 
 def answers_in(commit: CommitMetadata) -> dict[str, Counts | dict[str, Any]]:
-    """Return the counts, or the error, by the tokens of the batches. A commit that says nothing sensible has none."""
+    """Return the counts, or the error, by the tokens of the batches; empty if the entry is missing or not valid."""
     try:
         return {
             token: one if isinstance(one, dict) else (int(one[0]), int(one[1]), int(one[2]))
@@ -30,20 +30,20 @@ def answers_in(commit: CommitMetadata) -> dict[str, Counts | dict[str, Any]]:
 
 
 def extra_of(commit: CommitMetadata, token: str) -> Mapping[str, str]:
-    """Return the extra metadata that a batch brought."""
+    """Return the extra metadata of a batch."""
     return _brought(commit).get(token, {})
 
 
 def extras_of(commit: CommitMetadata) -> list[Mapping[str, str]]:
-    """Return the extra metadata of a commit, and that of each of its batches, in the order in which they came."""
+    """Return the extra metadata of a commit, and of each of its batches, in the order of arrival."""
     return [commit.extra, *(extra for extra in _brought(commit).values() if extra)]
 
 
 def holding(commit: CommitMetadata, key: str) -> Iterator[CommitMetadata]:
     """Yield the commit if it has an extra entry whose key begins with ``key`` (empty: always).
 
-    If batches brought such entries, it is yielded once for each of these batches, the last one first, with the extra metadata of the batch beside its
-    own: who looks for an entry of his need not know that a commit was shared.
+    If batches have such entries, yields the commit once for each of these batches, the last one first, with the extra metadata of the batch added. So
+    a search for an entry works for shared commits, too.
     """
     if not key or _has(commit.extra, key):
         yield commit

@@ -1,8 +1,8 @@
-"""The rules that a table keeps: checks, columns without nulls, defaults, generated columns, comments, and when partitions expire.
+"""The rules of a table: checks, columns without nulls, defaults, generated columns, comments, and the expiry of partitions.
 
-They are properties of the table whose keys begin with `PREFIX`. Hudi has no place for the first four: its writers keep such properties, and
-ignore them. Comments are also the ``doc`` of columns in the schema of each commit, where Hudi and Spark look for them. ``write/row_rules.py``
-enforces the rules for rows, and ``services/expiry`` deletes partitions.
+They are properties of the table whose keys begin with `PREFIX`. Hudi does not have the first four: its writers preserve such properties, and ignore
+them. Comments are also the ``doc`` of columns in the schema of each commit, where Hudi and Spark look for them. ``write/row_rules.py`` enforces the
+rules for rows, and ``services/expiry`` deletes partitions.
 
 Invariant: an expression is SQL text, and means the same for every writer. So it is never a Python object, and its times are in UTC.
 """
@@ -43,7 +43,7 @@ def _texts(name: str, given: object) -> dict[str, str]:
 
 
 def _text(name: str, given: object, *, empty: bool = False) -> str:
-    """Return a text that a file of properties can hold. Raises `InvalidOptionError`."""
+    """Return a text that a properties file can store. Raises `InvalidOptionError`."""
     if isinstance(given, str) and len(given) <= _LIMIT and (empty or given.strip()):
         try:
             given.encode()
@@ -86,15 +86,15 @@ def _columns(given: object, name: str = "not_null") -> tuple[str, ...]:
 @dataclass(frozen=True, slots=True)
 @printable
 class TableRules:
-    """The rules that a table keeps. Give them to ``create_table(rules=...)``; ``table.alter`` changes them, ``table.rules`` returns them.
+    """The rules of a table. Give them to ``create_table(rules=...)``; ``table.alter`` changes them, ``table.rules`` returns them.
 
     Attributes:
         checks: conditions by their names, in SQL: ``{"positive": "price > 0"}``. A row is refused if a condition is false for it; null passes.
         not_null: columns in which every row has a value.
         defaults: SQL without columns, or a Python value, by column. It fills a column that the data lacks; a null in the data stays null.
-        generated: SQL by column. Data may lack the column; values that it has must be those of the expression.
-        comment: what the table is.
-        comments: what the columns are.
+        generated: SQL by column. Data may lack the column; values in the data must equal the expression.
+        comment: the description of the table.
+        comments: the descriptions of columns.
         partitions_expire: days after which the service ``expiry`` and upkeep delete a partition; 0: never.
     """
 
@@ -124,22 +124,22 @@ class TableRules:
 
     @property
     def enforced(self) -> TableRules:
-        """The rules for rows: what a write has to keep."""
+        """The rules for rows, which every write enforces."""
         return replace(self, comment="", comments={}, partitions_expire=0)
 
     @property
     def refusing(self) -> bool:
-        """Whether a row can be against the rules."""
+        """Whether the rules can refuse a row."""
         return bool(self.checks or self.not_null or self.generated)
 
     @property
     def given(self) -> frozenset[str]:
-        """The columns that get a value if data lacks them."""
+        """The columns that get a value if the data lacks them."""
         return frozenset((*self.defaults, *self.generated))
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> TableRules:
-        """Return the rules that properties of a table say. Properties of this prefix that this release does not know are passed over."""
+        """Return the rules in the properties of a table. Ignores properties with this prefix that this release does not know."""
         mine = {key: value for key, value in properties.items() if key.startswith(PREFIX)}
         if not mine:
             return NO_RULES
@@ -158,7 +158,7 @@ class TableRules:
         )
 
     def to_properties(self) -> dict[str, str]:
-        """Return the properties that say these rules."""
+        """Return the properties for these rules."""
         named: tuple[tuple[str, Mapping[str, object]], ...] = (
             (_CHECK, self.checks),
             (_NOT_NULL, dict.fromkeys(self.not_null, "true")),
@@ -171,13 +171,13 @@ class TableRules:
         return {**found, **({COMMENT: self.comment} if self.comment else {}), **days}
 
     def changes_from(self, before: TableRules) -> tuple[tuple[str, str | None], ...]:
-        """Return the changes of properties that make these rules of others."""
+        """Return the changes of properties from the rules ``before`` to these rules."""
         old, new = before.to_properties(), self.to_properties()
         changed: dict[str, str | None] = {key: value for key, value in new.items() if old.get(key) != value}
         return tuple(sorted({**changed, **dict.fromkeys(old.keys() - new.keys())}.items()))
 
     def renamed(self, names: Mapping[str, str | None]) -> TableRules:
-        """Return the rules with what they say of single columns under other names; None drops it. Expressions stay."""
+        """Return the rules with new names in the rules of single columns; None drops the rule. Expressions do not change."""
 
         def now(of: Mapping[str, Any]) -> dict[str, Any]:
             return {new: value for name, value in of.items() if (new := names.get(name, name)) is not None}
@@ -192,7 +192,7 @@ class TableRules:
         )
 
     def beyond(self, before: TableRules) -> TableRules:
-        """Return what a row can be against now, and could not before."""
+        """Return the rules that a row can violate now, and could not violate before."""
 
         def new(name: str) -> dict[str, str]:
             return {key: text for key, text in getattr(self, name).items() if getattr(before, name).get(key) != text}
@@ -204,7 +204,7 @@ class TableRules:
         )
 
     def of_column(self, name: str) -> list[str]:
-        """Return what the rules say of a column, in the words of SQL; checks, which can be about several columns, are left out."""
+        """Return the rules of a column, in the words of SQL. Leaves out checks, which can be about several columns."""
         said = ["NOT NULL"] if name in self.not_null else []
         said += [f"DEFAULT {self.defaults[name]}"] if name in self.defaults else []
         return said + ([f"GENERATED AS ({self.generated[name]})"] if name in self.generated else [])
@@ -215,13 +215,13 @@ NO_RULES = TableRules()
 
 @dataclass(frozen=True, slots=True)
 class RuleChanges:
-    """What `table.alter` was asked to do with rules. Raises `InvalidOptionError` for arguments of another form.
+    """The changes of rules by `table.alter`. Raises `InvalidOptionError` for arguments of a wrong form.
 
     Attributes:
-        add: rules to add; a default, generated column or comment replaces that of its column.
+        add: rules to add. A default, generated column or comment replaces the old one of its column.
         drop_checks: names of checks.
-        nullable: columns that are NOT NULL no more.
-        drop: columns without their default, comment or generated value from now on, by the name of the field.
+        nullable: columns that may have nulls again.
+        drop: columns that lose their default, comment or generated value, by the name of the field.
         partitions_expire: the new number of days after which partitions expire; None: unchanged.
     """
 
@@ -267,7 +267,7 @@ class RuleChanges:
         return bool(given) or self.partitions_expire is not None
 
     def applied(self, before: TableRules) -> TableRules:
-        """Return the rules after the change. Raises `InvalidOptionError` for a check that is there already, or one to drop that is not."""
+        """Return the rules after the change. Raises `InvalidOptionError` if an added check exists already, or a dropped check does not exist."""
         missing = [name for name in self.drop_checks if name not in before.checks]
         if missing:
             raise InvalidOptionError(

@@ -1,6 +1,6 @@
-"""Time zones, in the words of Spark, and what they say about one time. The rules are Spark's.
+"""Time zones by Spark's names, and conversions of single times by Spark's rules.
 
-A local time that the clocks skip is moved on by what they skip; one that they repeat is the earlier of the two.
+A local time that the clocks skip is moved forward by the skipped time. Of a repeated local time, the earlier moment is used.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Partition folders that are formatted times: Hudi's timestamp-based key generator, and fields ``column:TIMESTAMP`` of its custom one.
 
-Format reference: timeline 6.2 and 6.3; asked of Hudi 1.0.2 (tests/interop/test_key_generators.py). The properties ``hoodie.keygen.timebased.*`` say
-what the column holds (seconds, milliseconds, microseconds, another unit, or text of a format), and how the folder is written. A slash in the output
-format makes folders inside one another, unless the table encodes its folders.
+Format reference: timeline 6.2 and 6.3; asked of Hudi 1.0.2 (tests/interop/test_key_generators.py). The properties ``hoodie.keygen.timebased.*`` give
+the content of the column (seconds, milliseconds, microseconds, another unit, or text of a format), and the format of the folder. A slash in the
+output format makes folders inside one another, unless the table encodes its folders.
 
 Invariants
 - two releases write one folder for a time, or the table is refused by the property that is not supported;
@@ -43,12 +43,12 @@ _FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999  # the years 1 
 
 @dataclass(frozen=True, slots=True)
 class TimestampFolders:
-    """How a column of times becomes folders.
+    """Converts a column of times to folders.
 
     Attributes:
         micros: microseconds of one unit of the column; None if it holds text.
-        parse: the format of text, in the letters of strptime.
-        output: the format of folders, in the letters of strftime.
+        parse: the format of text, in strptime's letters.
+        output: the format of folders, in strftime's letters.
         zone: the time zone of text and folders.
     """
 
@@ -59,7 +59,7 @@ class TimestampFolders:
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> TimestampFolders:
-        """Read the properties of a table. Raises `UnsupportedTableError` for one that this package does not write."""
+        """Read the properties of a table. Raises `UnsupportedTableError` for a property or value that this package does not write."""
         kind = properties.get(TYPE, "").strip().upper()
         zones = {
             properties.get(key, "").strip() for key in (ZONE, f"{PREFIX}output.timezone", f"{PREFIX}input.timezone")
@@ -91,7 +91,7 @@ class TimestampFolders:
         )
 
     def _micros(self, values: pa.Array, field: str) -> pa.Array:
-        """Microseconds since 1970."""
+        """Return the microseconds since 1970."""
         if self.micros is not None and pa.types.is_integer(values.type):
             return pc.multiply_checked(values.cast(pa.int64()), self.micros)
         if self.micros is None and pa.types.is_string(values.type):
@@ -104,7 +104,7 @@ class TimestampFolders:
 
 
 def _letters(key: str, text: str) -> str:
-    """Java's pattern in the letters of strftime. Raises `UnsupportedTableError` for letters whose meaning could differ."""
+    """Return Java's pattern in strftime's letters. Raises `UnsupportedTableError` for letters whose meaning could differ."""
     parts = [match.group() for match in _PART.finditer(text)]
     known = [_LETTERS.get(part, part if part in _PUNCTUATION else "") for part in parts]
     if not parts or not all(known) or ".." in text:

@@ -1,4 +1,4 @@
-"""What becomes of the properties when a table gets another version, and which tables cannot have it. Pure.
+"""Compute the properties of a table in another version, and decide which tables cannot have it. Pure.
 
 Format reference: versions 1.4, 2.1, 2.2, 3.2 and 3.3. The merge mode of a raised table is the one by which this release reads it: the payload class
 decides, as in version 6. (Hudi's own upgrade gives event time to every merge-on-read table with an ordering column; decision 0114 says why this one
@@ -35,7 +35,10 @@ _FROM_VERSION_6 = 6
 
 
 def to_version_8(config: TableConfig, at: str = "") -> dict[str, str | None]:
-    """Return the changes from version 6 to 8; ``at`` is the requested time of the upgrade. The metadata table goes: version 8 has another one."""
+    """Return the changes from version 6 to 8; ``at`` is the requested time of the upgrade.
+
+    Removes the metadata table, because version 8 has another one.
+    """
     return {
         VERSION: "8",
         _INITIAL: config.raw.get(_INITIAL) or str(config.version),
@@ -56,7 +59,7 @@ def to_version_8(config: TableConfig, at: str = "") -> dict[str, str | None]:
 
 
 def why_not_to_version_8(config: TableConfig) -> str:
-    """Say why a table is not raised to version 8; empty if it can be."""
+    """Return why a table cannot be raised to version 8; empty if it can."""
     if config.version != _FROM_VERSION_6:
         return f"the table has version {config.version}, and only version 6 is raised to 8: raise it to 6 with Hudi 0.15 first"
     if config.bootstrap_base_path:
@@ -81,7 +84,7 @@ _OF_LATER_VERSIONS = (
 
 
 def to_version_6(config: TableConfig) -> dict[str, str | None]:
-    """Return the changes from version 8 to 6. The table lists no metadata table any more: version 6 has another one."""
+    """Return the changes from version 8 to 6. Removes the metadata table, because version 6 has another one."""
     is_merged = config.table_type is TableType.MERGE_ON_READ
     return {
         **dict.fromkeys(
@@ -100,7 +103,7 @@ def to_version_6(config: TableConfig) -> dict[str, str | None]:
 
 
 def why_not_to_version_6(config: TableConfig) -> str:
-    """Say why a table is not lowered from version 8 to 6; empty if it can be."""
+    """Return why a table cannot be lowered from version 8 to 6; empty if it can."""
     if config.bootstrap_base_path:
         return "the rows of the table are in another folder (hoodie.bootstrap.base.path)"
     if config.keygenerator_type not in CLASS_OF:
@@ -119,7 +122,7 @@ def why_not_to_version_6(config: TableConfig) -> str:
 
 
 def to_version_9(config: TableConfig) -> dict[str, str | None]:
-    """Return the changes from version 8 to 9: the mode alone says how rows merge, and columns that order them have another name."""
+    """Return the changes from version 8 to 9: only the mode decides how rows merge, and the ordering columns have another property."""
     said = _said_by_version_9(config)
     own = said.partial or said.properties
     return {
@@ -145,12 +148,12 @@ def _said_by_version_9(config: TableConfig) -> Migrated:
 
 
 def changes_law(config: TableConfig) -> bool:
-    """Say whether logs of a table merge otherwise in the other one of versions 8 and 9: where a payload class becomes a mode of partial updates."""
+    """Return whether logs of a table merge differently in versions 8 and 9, because a payload class becomes a mode of partial updates."""
     return config.merges_values or bool(config.merge_rules.delete_column)
 
 
 def why_not_to_version_9(config: TableConfig) -> str:
-    """Say why a table is not raised from version 8 to 9; empty if it can be."""
+    """Return why a table cannot be raised from version 8 to 9; empty if it can."""
     if config.merge_mode is MergeMode.CUSTOM and config.payload_class not in MIGRATED:
         return f"its rows are merged by {config.payload_class or config.merge_strategy_id}, for which version 9 has no mode here"
     return config.why_not_written
@@ -178,7 +181,7 @@ def to_version_8_again(config: TableConfig) -> dict[str, str | None]:
 
 
 def why_not_to_version_8_again(config: TableConfig) -> str:
-    """Say why a table is not lowered from version 9 to 8; empty if it can be."""
+    """Return why a table cannot be lowered from version 9 to 8; empty if it can."""
     rules = config.merge_rules
     said = MIGRATED.get(config.payload_class)
     of_class = {} if said is None else said.properties

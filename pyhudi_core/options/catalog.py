@@ -16,7 +16,7 @@ _NAME = re.compile(r"\w[\w-]*")
 
 @dataclass(frozen=True, slots=True)
 class CatalogOptions:
-    """Where and as what the table is in a catalog."""
+    """The catalog, and the form of the table there."""
 
     automatic: bool = declared(
         f"{_HIVE}enable",

@@ -19,7 +19,7 @@ PLANS = (
     Choice(CONSISTENT_BUCKET, "buckets of consistent hashing are split and merged, the default for tables that have them",
           f"{_PLANS}SparkConsistentBucketClusteringPlanStrategy"),
 )  # fmt: skip
-"""What the plans of each strategy take, for the page, and the class of Hudi that means the same."""
+"""The selection of files by each plan strategy, for the page, and Hudi's class with the same meaning."""
 EXECUTIONS_PACKAGE = "org.apache.hudi.client.clustering.run.strategy."
 EXECUTIONS = {
     SIZE_BASED: "SparkSortAndSizeExecutionStrategy",
@@ -28,7 +28,7 @@ EXECUTIONS = {
     COMMIT_BASED: "SparkSortAndSizeExecutionStrategy",
     STREAM_COPY: "SparkStreamCopyClusteringExecutionStrategy",
 }
-"""The execution strategy that a plan of each kind names, below the package."""
+"""The class name of the execution strategy in each kind of plan, below the package."""
 _UPDATES_PACKAGE = "org.apache.hudi.client.clustering.update.strategy."
 _UPDATE_STRATEGIES = {
     "reject": "reject",

@@ -33,7 +33,7 @@ STRATEGIES = (
     Choice("unbounded_partition_aware", "all other partitions", f"{_PACKAGE}UnBoundedPartitionAwareCompactionStrategy"),
     Choice("unbounded", "all", f"{_PACKAGE}UnBoundedCompactionStrategy"),
 )
-"""What each strategy selects, for the page, and the class of Hudi that means the same, or None.
+"""The selection of each strategy, for the page, and Hudi's class with the same meaning, or None.
 
 The rules are in ``services/compaction/compaction_rules.py``.
 """

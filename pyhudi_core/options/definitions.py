@@ -351,4 +351,4 @@ LATER_PREFIXES = (
     "hoodie.logfile.", "hoodie.log.compaction.", "hoodie.metadata.", "hoodie.bucket.", "hoodie.layout.", "hoodie.keygen.",
     "hoodie.datasource.", "hoodie.table.cdc.", "hoodie.record.index.", "hoodie.write.", "hoodie.parquet.", "hoodie.schema.",
 )  # fmt: skip
-"""Families of keys that Hudi knows; a key of one of them that is not above gets a milder message."""
+"""Key prefixes that Hudi knows. An unknown key with such a prefix gets a milder message."""

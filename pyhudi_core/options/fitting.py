@@ -1,6 +1,6 @@
-"""What can be said of options before there is a table: whether they are valid, and whether their lock can exclude the writers of a location.
+"""Check options before a table exists: whether they are valid, and whether their lock can exclude the writers of a location.
 
-For programs that only declare tables, such as Dagster's loading of definitions. It reads no storage, and imports no writer.
+Programs that only declare tables use it, such as Dagster when it loads definitions. It reads no storage, and imports no writer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyhudi_core.storage.paths import is_catalog_address, parse_location
 
 _REMEMBERED = 1000
 _FIT: set[str] = set()
-"""What fitted, as text: tables of a lake usually have the same options, and each is asked for several times while definitions load."""
+"""The checked options, as text. Tables of a lake usually have the same options, and each is checked several times while definitions load."""
 _BY_SCHEME = {"file": "file_system", "memory": "in_process"}
 
 
@@ -28,7 +28,7 @@ def refuse_unfit_options(
     processes: bool = False,
     storage_options: Mapping[str, str] | None = None,
 ) -> None:
-    """Raise what opening a table with these options would raise, without a table.
+    """Raise the errors of opening a table with these options, without a table.
 
     Args:
         options: keys to values, as for `create_table`.

@@ -1,4 +1,4 @@
-"""Options of Hudi's Spark jobs that are no options here: what to do instead, by the pattern of their keys.
+"""Advice for options of Hudi's Spark jobs that this package does not have, by the pattern of their keys.
 
 `find_option` raises an error with this text, and ``docs/options.md`` has the same table. Options that tune how Hudi runs have no meaning here.
 Options that change what is stored are refused, because to ignore one would store other rows or other files than the user wanted.
@@ -307,10 +307,10 @@ NOT_HERE: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("hoodie.streamer.*", "hoodie.deltastreamer.*"),
     ),
 )  # fmt: skip
-"""Texts, each with its patterns, in which ``*`` is any text. Keys are compared in lower case; of two patterns the longer one decides."""
+"""Texts, each with its patterns; ``*`` is any text. Keys are compared in lower case. If two patterns match, the longer one decides."""
 
 
 def instead_of(key: str) -> str | None:
-    """Return what to do instead of an option of Hudi; None if the key is none that is known."""
+    """Return the advice for an option of Hudi; None if the key is unknown."""
     found = [(len(each), why) for why, patterns in NOT_HERE for each in patterns if fnmatchcase(key.lower(), each)]
     return max(found)[1] if found else None

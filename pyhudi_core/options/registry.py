@@ -1,7 +1,7 @@
 """Look up, check and type options; generate their documentation.
 
-Invariant: in the result every key is known, every value has its option's type and bounds, and no two keys of one option
-contradict each other. Otherwise an error gives the key.
+Invariant: in the result every key is known, every value has its option's type and bounds, and no two keys of one option contradict each other.
+Otherwise an error names the key.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ _BY_KEY: Mapping[str, Option] = {key: option for option in _OPTIONS for key in (
 
 
 def every_option() -> tuple[Option, ...]:
-    """Return all options, with those that belong to one kind of lock."""
+    """Return all options, including the options of single lock providers."""
     return (*_OPTIONS, *dict.fromkeys(own_options().values()))
 
 
 def _known(key: str) -> Option | None:
-    """Return the option of a key. The kinds of locks are imported only for a key that no other option has."""
+    """Return the option of a key. Imports the lock providers only for a key that no other option has."""
     return _BY_KEY.get(key) or own_options().get(key)
 
 
 def of_one_lock(options: Iterable[Option]) -> list[Option]:
-    """Return those that belong to one kind of lock."""
+    """Return the options that belong to one lock provider."""
     return [option for option in options if option.key not in _BY_KEY]
 
 
@@ -101,7 +101,7 @@ def read_options(options: Mapping[str, object]) -> dict[Option, Value]:
 
 
 def _refuse_unknown(keys: Iterable[str]) -> None:
-    """Raise one `UnknownOptionError` for all keys that are not options, so that the options of a job of Hudi's are looked at once."""
+    """Raise one `UnknownOptionError` for all unknown keys, so that the user sees the options of a whole Hudi job at once."""
     refused: list[UnknownOptionError] = []
     for key in keys:
         try:
@@ -118,7 +118,7 @@ def _refuse_unknown(keys: Iterable[str]) -> None:
 
 
 def options_for_open(options: Mapping[str, object]) -> dict[str, object]:
-    """Return the options without those that describe a new table, so that options for `create_table` also fit `open_table` of any table.
+    """Return the options that do not describe a new table, so that options for `create_table` also fit `open_table` of any table.
 
     Unknown keys stay, so that `open_table` reports them.
     """
@@ -126,7 +126,7 @@ def options_for_open(options: Mapping[str, object]) -> dict[str, object]:
 
 
 def without_secrets(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options without those whose values are credentials, so that they can be logged and sent."""
+    """Return the options that are not secret, so that they can be logged and sent."""
     found = {key: _known(key) for key in options}
     return {key: value for key, value in options.items() if not ((option := found[key]) and option.secret)}
 
@@ -174,7 +174,7 @@ def render_docs() -> str:
 
 
 def render_own_options(kind: LockKind) -> str:
-    """Return the table of the options that belong to one kind of lock, for ``docs/locks.md``."""
+    """Return the table of the options of one lock provider, for ``docs/locks.md``."""
     return "\n".join(_table(kind.options()))
 
 
@@ -207,7 +207,7 @@ _NEEDED = (
     ("a write that loses against others tries again more often", "pyhudi.commit.retries", "=20"),
     ("times in conditions are those of a place", "pyhudi.condition.timezone", "=Europe/Berlin"),
 )
-"""What people want, the option for it, and what to write behind it; docs/options.md begins with them."""
+"""Tasks of users, the option for each, and the text to write after it; docs/options.md begins with them."""
 _TITLES = {
     Scope.TABLE: "Of the table (given to `create_table`; later values must be the same)",
     Scope.WRITE: "Of a write",

@@ -1,4 +1,4 @@
-"""The options that describe a table: those of a new one, and whether those given for an existing one agree with it."""
+"""The options that describe a table: for a new table, and the check of such options against an existing table."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class TableOptions:
 
     @property
     def partition_columns(self) -> tuple[str, ...]:
-        """The partition columns that the options name; of Hudi's form ``day:SIMPLE`` the column."""
+        """The partition columns that the options name. For Hudi's form ``day:SIMPLE`` this is the column."""
         return tuple(each.removesuffix(":SIMPLE") for each in _listed(self.partition_by))
 
     @property
@@ -66,7 +66,7 @@ class TableOptions:
         return _listed(self.ordering)
 
     def extra_properties(self) -> dict[str, str]:
-        """Return the properties for ``hoodie.properties`` that few tables have."""
+        """Return the rarely used properties for ``hoodie.properties``."""
         found: dict[str, str] = {}
         if self.payload_class:
             found["hoodie.compaction.payload.class"] = self.payload_class
@@ -100,7 +100,7 @@ def _listed(text: str | None) -> tuple[str, ...]:
 
 
 def values_of(options: tuple[Option, ...], found: Mapping[Option, Value]) -> dict[str, Any]:
-    """Return the values by attribute: those that were found, and else the defaults."""
+    """Return the values by attribute: the found values, or the defaults."""
     return {option.attribute: found.get(option, option.default) for option in options if option.attribute}
 
 

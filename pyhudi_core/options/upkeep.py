@@ -35,7 +35,7 @@ UPKEEP_OPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class CleaningOptions:
-    """Which older files are deleted, and when. ``automatic``: None if it is not given; then commits clean, and the first clean says so."""
+    """Which old files a clean deletes, and when. ``automatic``: None if it is not set; then commits clean, and the first clean logs a message."""
 
     automatic: bool | None
     policy: str
@@ -71,7 +71,7 @@ class CleaningOptions:
 
 @dataclass(frozen=True, slots=True)
 class IcebergOptions:
-    """Iceberg metadata beside the table."""
+    """Iceberg metadata of the table."""
 
     automatic: bool
     snapshots: int
@@ -79,7 +79,7 @@ class IcebergOptions:
 
 @dataclass(frozen=True, slots=True)
 class UpkeepOptions:
-    """When files go that nobody needs any more."""
+    """When unused files are deleted."""
 
     sweep_age_minutes: int
     ttl_inline: bool

@@ -59,7 +59,7 @@ class FileOptions:
 
 @dataclass(frozen=True, slots=True)
 class RowOptions:
-    """What a batch may hold: rows with one key, keys that the table has, other numbers for integers, and how it may change the columns."""
+    """The rules for a batch: rows with the same key, existing keys, other number types for integers, and changes of the columns."""
 
     combine_before_upsert: bool
     combine_before_insert: bool
@@ -73,9 +73,9 @@ class IndexOptions:
     """Which index finds keys (None: one that suits the table and the batch), and how the indexes of other writers are read.
 
     ``buckets`` of a partition (with consistent hashing, of a new one), the columns that are hashed, and the engine, of a bucket index; None if they
-    are not given. ``most_buckets``, ``least_buckets`` and the thresholds (in sizes of a full file) say which buckets clusterings split and merge.
-    The three ``moves``: under the global index of that kind, a row whose key is in another partition takes it along into its own.
-    ``updates_move``: a row whose key is in its own partition is deleted there and inserted in another file group.
+    are not given. ``most_buckets``, ``least_buckets`` and the thresholds (in sizes of a full file) say which buckets clusterings split and merge. The
+    three ``moves``: with the global index of that kind, a row whose key is in another partition moves to its own partition. ``updates_move``: an
+    updated row is deleted in its file group and inserted in another one.
     """
 
     type: str | None
@@ -118,9 +118,9 @@ class IndexOptions:
 
 @dataclass(frozen=True, slots=True)
 class MetadataOptions:
-    """Whether a table gets a metadata table, of which kinds of indexes, with how many file groups; what happens to one that cannot be kept true.
+    """Whether a table gets a metadata table, its indexes and their file groups, and what happens if a metadata table cannot be updated.
 
-    ``enable``: None if it is not given; then new tables get a metadata table, and existing tables stay as they are.
+    ``enable``: None if it is not set; then new tables get a metadata table, and existing tables do not change.
     """
 
     enable: bool | None
@@ -141,13 +141,13 @@ class MetadataOptions:
 
     @property
     def asks_for_more(self) -> bool:
-        """Whether a write makes a metadata table, or has to say that it does not make a part of it."""
+        """Whether a write makes a metadata table, or must report that it does not make a part of it."""
         return bool(self.enable) or self.record_index or self.bloom_filters
 
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatOptions:
-    """When the writer of a pending instant counts as dead, and who rolls its write back."""
+    """When the writer of a pending instant is considered dead, and which process rolls its write back."""
 
     failed_writes_policy: str
     interval_ms: int
@@ -155,13 +155,13 @@ class HeartbeatOptions:
 
     @property
     def expires_after_ms(self) -> int:
-        """The age from which on a heartbeat that was not renewed has expired."""
+        """The age at which a heartbeat without renewal has expired."""
         return self.interval_ms * self.tolerable_misses
 
 
 @dataclass(frozen=True, slots=True)
 class ClockOptions:
-    """How far the clocks of writers may be apart, how far the timeline may be ahead of them, and who gives the times of instants."""
+    """The allowed differences between clocks of writers, and between a clock and the timeline; and the source of instant times."""
 
     max_skew_ms: int
     max_ahead_ms: int
@@ -170,9 +170,7 @@ class ClockOptions:
 
 @dataclass(frozen=True, slots=True)
 class RetryOptions:
-    """What a write does after another commit came first: how often it is planned again, and when other writers yield to it; and how long it waits for
-    a busy store.
-    """
+    """What a write does after another commit came first: the number of attempts, when other writers yield to it, and the wait for a busy store."""
 
     limit: int
     reserve_after: int
@@ -211,7 +209,7 @@ class ArchivalOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """How to write, by concern. A function takes the concern that it needs. ``definitions`` and docs/options.md explain each option."""
+    """The options of a write, by concern. A function takes the concern that it needs. ``definitions`` and docs/options.md explain each option."""
 
     files: FileOptions
     rows: RowOptions
@@ -267,7 +265,7 @@ class WriteOptions:
 
 
 _OF_ALL = frozenset(TABLE_OPTIONS + WRITE_OPTIONS + LOCK_OPTIONS)
-"""The options that do not belong to one kind of lock."""
+"""The options that do not belong to one lock provider."""
 _CONCERNS = {
     "files": FileOptions,
     "rows": RowOptions,

@@ -1,4 +1,4 @@
-"""Conditions (``where``): SQL text becomes an expression tree, a pyarrow expression stays as it is. Both filter rows and skip files."""
+"""Conditions (``where``): SQL text becomes an expression tree, and a pyarrow expression is used unchanged. Both filter rows and skip files."""
 
 from pyhudi_core.predicates.not_true import NotTrue
 from pyhudi_core.predicates.predicate import Predicate

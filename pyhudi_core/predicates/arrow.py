@@ -1,7 +1,7 @@
-"""A bound tree as a ``pyarrow.compute.Expression``.
+"""Convert a bound tree to a ``pyarrow.compute.Expression``.
 
-The expression is true for the rows that SQL keeps. Where SQL gives null, it gives null or false; a filter drops the row in both cases.
-Floating-point numbers are ordered as in Spark: NaN equals NaN and is greater than every number.
+The expression is true for the rows that SQL selects. If the result is null in SQL, the expression is null or false; a filter drops the row in both
+cases. Floating-point numbers are ordered as in Spark: NaN equals NaN and is greater than every number.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""New values of columns, as one value that an update uses: ``{"price": "price * 1.1"}``.
+"""New values of columns for an update: ``{"price": "price * 1.1"}``.
 
 A value is SQL text, a ``pyarrow.compute.Expression`` or a Python value. It must fit its column: an update never changes the type of a column, and
 never rounds a value.
@@ -27,9 +27,9 @@ from pyhudi_core.predicates.tree import Literal, Node
 
 @dataclass(frozen=True, slots=True)
 class Assignments:
-    """Expressions for columns, checked against a schema: that of the rows that they are computed from.
+    """Expressions for columns, checked against the schema of the input rows.
 
-    ``values`` has the expressions, by the names of their columns; `columns` are all that could be set.
+    ``values`` has the expressions by column; `columns` are all columns that can be set.
     """
 
     values: Mapping[str, pc.Expression]
@@ -48,10 +48,10 @@ class Assignments:
 
         Args:
             given: SQL text, an Arrow expression, or a Python value for each column.
-            columns: those that can be set.
-            rows: those that the values are computed from.
+            columns: the columns that can be set.
+            rows: the columns of the input rows.
             zone: the time zone of texts; UTC if none is chosen.
-            resolve: called with the tree of each text, before its columns are looked for.
+            resolve: called with the tree of each text, before its columns are resolved.
 
         Raises:
             PredicateError: a column does not exist, an expression is not valid, or its type does not fit the column.
@@ -73,7 +73,7 @@ class Assignments:
         return cls(values, columns)
 
     def applied(self, rows: pa.Table) -> pa.Table:
-        """Return the rows with the new values. Each is computed from the rows as they are given, so ``{"a": "b", "b": "a"}`` exchanges two columns.
+        """Return the rows with the new values. Each value is computed from the old rows, so ``{"a": "b", "b": "a"}`` exchanges two columns.
 
         Raises `DataError` if a value cannot be computed, or its column cannot hold it.
         """
@@ -113,7 +113,7 @@ def _expression(
 
 
 def _is_exact(stored: object, given: Any) -> bool:
-    """Say whether a column has stored a Python value as it was given, all fields of structs included."""
+    """Return whether a column has stored a Python value exactly, including all fields of structs."""
     if isinstance(stored, dict):
         same = isinstance(given, Mapping) and stored.keys() == given.keys()
         return same and all(_is_exact(stored[name], given[name]) for name in stored)
@@ -165,14 +165,14 @@ def _literal(field: pa.Field, node: Literal, text: str, zone: TimeZone) -> pc.Ex
 
 
 def _is_rounded(given: object, stored: object) -> bool:
-    """Say whether a column would hold another number than a constant: for an integer and for a decimal column the nearest one is not enough."""
+    """Return whether a column would store another number than a constant. Integer and decimal columns must not store the nearest number."""
     if isinstance(given, int) and isinstance(stored, float):
         return math.isinf(stored) or int(stored) != given
     return isinstance(given, float) and isinstance(stored, Decimal) and Decimal(given) != stored
 
 
 def _may_hold(column: pa.DataType, value: pa.DataType) -> bool:
-    """Say whether values of a type can go into a column; whether each of them fits is seen when it is computed."""
+    """Return whether a column may store values of a type. Single values are checked when they are computed."""
     if column == value or pa.types.is_null(value):
         return True
     if is_number(column) and is_number(value):
@@ -192,7 +192,7 @@ def _unfit(field: pa.Field, what: str, why: str) -> PredicateError:
 
 
 _TIME_OF_DAY = re.compile(r"\d(?:T|\s)\s*\S")
-"""What follows the day in a text."""
+"""The part of a text after the day."""
 _HOW_ELSE = "Give a value of this type; a struct with all of its fields"
 _CAST = "Give a value of this type, or CAST(... AS {}) in SQL"
 _HOW = {

@@ -3,8 +3,8 @@
 Names are matched as in Spark: exactly, else ignoring case. NOT is pushed down to the comparisons. This keeps SQL's three-valued logic:
 without a NOT above it, a null result of a comparison may be treated as false.
 
-The zone of a condition is used here alone: in literals without a zone, which become moments, and in calls of ``local_time`` and ``moment``, which
-have it as an argument. In UTC such calls are left out.
+Only this module uses the zone of a condition: in literals without a zone, which become moments, and as an argument in calls of ``local_time`` and
+``moment``. In UTC such calls are left out.
 
 Invariants of the result
 - no Not, no <=>, and no literal null in a comparison; AND and OR are flat;
@@ -56,7 +56,7 @@ _READ_AS: dict[str, tuple[pa.DataType | None, ...]] = {
     "trunc": (pa.date32(), None),
     "last_day": (pa.date32(),),
 }
-"""The types that arguments of a function are cast to; None: as they are. The last one counts for all that follow."""
+"""The types to which arguments of a function are cast; None: no cast. The last entry applies to all further arguments."""
 _OPPOSITES = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "<=>": "!<=>", "!<=>": "<=>"}
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
@@ -76,7 +76,10 @@ def bind_value(node: Node, schema: pa.Schema, zone: TimeZone = UTC) -> Node:
 
 
 def field_path(schema: pa.Schema, names: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the path of a column or nested field in the schema's spelling; None if it does not exist, or if several differ in case alone."""
+    """Return the path of a column or nested field in the schema's spelling.
+
+    Returns None if it does not exist, or if several fields differ only in case.
+    """
     kind: pa.DataType = pa.struct(list(schema))
     path: list[str] = []
     for part in names:
@@ -142,7 +145,7 @@ class _Binder:
         return self._called(bound)
 
     def _of_dates_or_texts(self, node: FunctionCall, args: tuple[Node, ...]) -> Node:
-        """Bind ``concat``, ``date_add`` and others, whose arguments are read as texts or as dates, as in Spark."""
+        """Bind ``concat``, ``date_add`` and others, whose arguments are converted to texts or dates, as in Spark."""
         wanted = _READ_AS[node.function]
         kinds = [wanted[min(place, len(wanted) - 1)] for place in range(len(args))]
         read = tuple(arg if kind is None else self._cast(arg, kind) for arg, kind in zip(args, kinds, strict=True))
@@ -153,7 +156,7 @@ class _Binder:
         return self._called(FunctionCall(node.function, read, result_type(node, [type_of(arg) for arg in read])))
 
     def _shifted(self, node: FunctionCall, args: tuple[Node, ...]) -> Node:
-        """Bind a date or a time plus an interval, which is given in microseconds."""
+        """Bind a date or a time plus an interval in microseconds."""
         kind, amount = type_of(args[0]), args[1]
         assert isinstance(amount, Literal), "the parser wrote the amount"
         assert isinstance(amount.value, int), "in microseconds"
@@ -192,14 +195,14 @@ class _Binder:
         return FunctionCall("coalesce", tuple(fitted), kind) if len(fitted) > 1 else fitted[0]
 
     def _case(self, args: Sequence[Node]) -> Node:
-        """Return the call for the value of the first condition that is true, else the last value; all values in one type."""
+        """Return a call whose result is the value of the first true condition, or the last value; all values have one type."""
         conditions = [self.condition(condition, negated=False) for condition in args[:-1:2]]
         kind, values = self._in_one_type([self.value(value) for value in (*args[1::2], args[-1])])
         pairs = [part for pair in zip(conditions, values[:-1], strict=True) for part in pair]
         return FunctionCall("case", (*pairs, values[-1]), kind)
 
     def _in_one_type(self, args: Sequence[Node]) -> tuple[pa.DataType, list[Node]]:
-        """Return a type for all values, and the values in it. A literal takes the type of the others, or makes it wider."""
+        """Return a common type, and the values converted to it. A literal gets the type of the others, or makes it wider."""
         literals = [arg for arg in args if isinstance(arg, Literal) and arg.value is not None]
         others = [arg for arg in args if not isinstance(arg, Literal)]
         kinds = [_plain(type_of(arg)) for arg in others or literals[:1]]
@@ -224,7 +227,7 @@ class _Binder:
         return self._called(FunctionCall("cast", (node,), target))
 
     def _called(self, call: FunctionCall) -> Node:
-        """Return the value of a call of constants, else the call. If its result depends on the zone, it is called with local times for moments."""
+        """Return the value of a call of constants, or the call. If the result depends on the zone, moments in its arguments become local times."""
         source, target = type_of(call.args[0]), type_of(call)
         if self._zone == UTC:
             return _folded(call)
@@ -347,7 +350,7 @@ def _lists(children: list[Node], is_and: bool) -> list[Node]:
 
 
 def _literals_of(node: Node, is_and: bool) -> tuple[Literal, ...]:
-    """Return the literals of a comparison that a list can hold; none if it is another kind of condition."""
+    """Return the literals of a comparison for a list; none if it is another kind of condition."""
     if isinstance(node, In) and node.negated == is_and:
         return node.values
     if isinstance(node, Compare) and node.op == ("!=" if is_and else "=") and isinstance(node.right, Literal):
@@ -362,7 +365,7 @@ def _list(key: tuple[Node, pa.DataType], literals: list[Literal], negated: bool)
 
 
 def _as_doubles(args: tuple[Node, ...]) -> tuple[Node, ...]:
-    """Return numbers to be computed; beside a double, a number with decimal places such as 1.1 is a double, as in Spark."""
+    """Return numbers for a computation. If one is a double, a number with decimal places such as 1.1 becomes a double, as in Spark."""
     if not any(pa.types.is_floating(type_of(arg)) for arg in args):
         return args
     return tuple(

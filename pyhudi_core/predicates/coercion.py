@@ -1,4 +1,4 @@
-"""Which types can be compared, and the type of a literal compared with a column.
+"""Decide which types can be compared, and the type of a literal that is compared with a column.
 
 The rules are Spark's where they are safe: a string compared with a date becomes a date, an int compared with a decimal becomes a decimal,
 a number compared with a double becomes a double. Where Spark would guess (a number with a string), an error is raised.
@@ -34,7 +34,7 @@ _ZONE = re.compile(r"(?<!\s)\s*(?:Z|UTC|GMT|([+-])(\d{1,2})(?::?(\d{2}))?)$")
 def fit_literal(literal: Literal, kind: pa.DataType, zone: TimeZone) -> Literal:
     """Convert a literal to the type in which it can be compared with a value of type ``kind``.
 
-    The new type is ``kind`` itself, or a wider type to which the other side must be cast as well. ``zone``: of times that name none.
+    The new type is ``kind`` itself, or a wider type to which the other side must be cast as well. ``zone``: the zone of times without a zone.
 
     Raises:
         PredicateError: the two cannot be compared.
@@ -49,7 +49,7 @@ def fit_literal(literal: Literal, kind: pa.DataType, zone: TimeZone) -> Literal:
 
 
 def _incomparable(value: Value, kind: pa.DataType) -> PredicateError:
-    """Return the error for a literal that does not fit; it shows a timestamp as it is written in a condition."""
+    """Return the error for a literal that does not fit. It shows a timestamp in the form of a condition."""
     literal = _fit_timestamp(value, MOMENT, UTC) if pa.types.is_timestamp(kind) and kind.tz is None else None
     if literal is not None and isinstance(literal.value, dt.datetime):
         plain = literal.value.replace(tzinfo=None).isoformat(sep=" ")

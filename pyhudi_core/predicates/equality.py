@@ -1,4 +1,4 @@
-"""The values that a condition allows for a column, if it names them: ``city = 'Rome' AND ...``, ``city IN (...)``."""
+"""Find the values that a condition allows for a column, if it names them: ``city = 'Rome' AND ...``, ``city IN (...)``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Values = Sequence[str | int]
 
 
 def named_values(condition: object, column: str) -> Values | None:
-    """Return the texts or whole numbers of which every matching row has one in this column; None if the condition does not name them."""
+    """Return the values (texts or whole numbers) of a column in matching rows; None if the condition does not name them."""
     if isinstance(condition, SemiJoin):
         if condition.column == column:
             return _plain(condition.values.to_pylist())

@@ -1,7 +1,7 @@
 """The functions allowed in a ``where``: argument types, result types, and their Arrow expressions.
 
-Names and results are Spark's. Integers are computed in 64 bits, decimals exactly; a zero divisor gives null; calls for which Arrow and Spark
-would differ (decimals divided or beside floating-point numbers, floating-point numbers as text) are refused.
+Names and results are Spark's. Integers are computed in 64 bits, decimals exactly; a zero divisor gives null; calls with different results in Arrow
+and Spark are refused (division of decimals, decimals with floating-point numbers, floating-point numbers as text).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from pyhudi_core.predicates.text_values import from_text
 from pyhudi_core.predicates.tree import FunctionCall, Literal, text_of
 
 _DIGITS = 38
-"""The most digits of a decimal in Spark."""
+"""The maximum digits of a decimal in Spark."""
 _WIDE_DIGITS = 76
-"""The most digits of a wide decimal of Arrow."""
+"""The maximum digits of a wide decimal in Arrow."""
 _PLAIN_SCALE = 6
-"""Decimals with more places have texts such as 1E-7 in some systems."""
+"""The maximum decimal places of a decimal with a plain text; others have texts such as 1E-7 in some systems."""
 DATE_PARTS = (
     *("year", "month", "day", "hour", "minute", "second"),
     *("quarter", "dayofweek", "weekday", "dayofyear", "weekofyear"),
@@ -54,7 +54,7 @@ _LITERALS = (
     " character to fill up with"
 )
 ZONED: dict[str, Callable[[pc.Expression, str], pc.Expression]] = {"local_time": local_times, "moment": moments}
-"""Calls that the binding makes, of a value and the name of a zone: only they depend on one."""
+"""Calls that the binding makes, with a value and the name of a zone. Only these calls depend on a zone."""
 _TIME_FORMAT_PARTS = ("%Y", "%m", "%d", "%H", "%M", "%S")
 
 
@@ -103,7 +103,7 @@ def result_type(call: FunctionCall, kinds: list[pa.DataType]) -> pa.DataType:
 
 
 def _way_out(name: str, kinds: list[pa.DataType]) -> str:
-    """Return what to write in place of a call that does not take such arguments."""
+    """Return the advice for a call that does not accept such arguments."""
     if sum(map(pa.types.is_date, kinds)) == 2:
         return "Write datediff(later, earlier) for the days between two dates"
     if name == "+" and any(map(is_string, kinds)):
@@ -144,7 +144,7 @@ def check_cast(source: pa.DataType, target: pa.DataType, what: str) -> None:
 
 
 def _in_place_of_cast(source: pa.DataType, target: pa.DataType) -> str:
-    """Return what to write in place of a cast that is refused; ``x`` stands for the value."""
+    """Return the advice for a refused cast; ``x`` stands for the value."""
     test = pa.types
     if test.is_floating(source) and test.is_decimal(target):
         return "Cast it to a decimal with at most 15 digits before the point and 15 behind it, such as decimal(24, 9)"
@@ -164,7 +164,7 @@ def _in_place_of_cast(source: pa.DataType, target: pa.DataType) -> str:
 
 
 def _in_place_of_number(source: pa.DataType, target: pa.DataType) -> str:
-    """Return what to write in place of a cast of a number, or to one."""
+    """Return the advice for a refused cast of a number, or to a number."""
     test = pa.types
     if test.is_boolean(source) and is_number(target):
         return f"Cast it to a whole number first: CAST(CAST(x AS INT) AS {_TYPE_NAMES[target.id]})"
@@ -258,7 +258,7 @@ def _cast(value: pc.Expression, source: pa.DataType, target: pa.DataType) -> pc.
 
 
 def is_exact(source: pa.DataType, target: pa.DataType) -> bool:
-    """Say whether a cast of numbers keeps each value, rounds it to the nearest floating-point number, or raises an error."""
+    """Return whether a cast of numbers is exact: it preserves each value, rounds it to the nearest floating-point number, or raises an error."""
     test = pa.types
     if test.is_floating(target):
         return True
@@ -324,12 +324,12 @@ def _integers(kinds: list[pa.DataType]) -> bool:
 
 
 def _numbers(kinds: list[pa.DataType]) -> bool:
-    """Say whether numbers can be added: none is a decimal, or none is floating."""
+    """Return whether numbers can be added: none is a decimal, or none is a floating-point number."""
     return _plain_numbers(kinds) or (all(map(is_number, kinds)) and not any(map(pa.types.is_floating, kinds)))
 
 
 def _exact_numbers(kinds: list[pa.DataType]) -> bool:
-    """Say whether the remainder of two numbers can be computed exactly: integers and decimals, whose digits together are not too many."""
+    """Return whether the remainder of two numbers can be computed exactly: both are integers or decimals without too many digits together."""
     if len(kinds) != 2 or any(map(pa.types.is_floating, kinds)) or not all(map(is_number, kinds)):
         return False
     return bool(sum(kind.precision for kind in _aligned(kinds)) < _WIDE_DIGITS)

@@ -1,8 +1,7 @@
 """Upper and lower case as in Java and Spark (Unicode, "Special Casing"): one letter may become several; a sigma at the
 end of a word differs.
 
-Arrow maps each letter to one letter, so this module registers two functions of its own with Arrow. Text of ASCII letters only goes to
-Arrow's functions, which are faster.
+Arrow maps each letter to one letter, so this module registers two functions with Arrow. ASCII text uses Arrow's own functions, which are faster.
 
 Invariant: after importing this module, a process can evaluate expressions with these functions, also those made in another process.
 """
@@ -23,7 +22,7 @@ _LETTERS: dict[str, tuple[Callable[[Any], Any], Callable[[str], str]]] = {
 
 
 def in_case(function: str, text: pc.Expression) -> pc.Expression:
-    """Return the expression of ``lower`` or ``upper`` of a text."""
+    """Return the expression for the lower or upper case of a text."""
     return pc.Expression._call(_NAMES[function], [text])
 
 

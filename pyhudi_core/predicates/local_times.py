@@ -1,7 +1,7 @@
-"""The way between moments and local times as Arrow expressions, with the rules of `model.time_zone`.
+"""Convert between moments and local times by Arrow expressions, with the rules of `model.time_zone`.
 
-Arrow knows no changes of clocks after 2037. So later years are computed in an earlier year with the same calendar: the rules of a zone name days of
-the week in a month. (Morocco and Gaza, whose clocks follow Ramadan until 2086, are computed as in the earlier year.)
+Arrow knows no clock changes after 2037. So later years are computed as an earlier year with the same calendar, because the rules of a zone refer to
+days of the week in a month. (Morocco and Gaza, whose clocks follow Ramadan until 2086, are computed as in the earlier year.)
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def _local_ticks(ticks: pc.Expression, zone: str) -> pc.Expression:
 
 
 def _in_known_years(ticks: pc.Expression) -> pc.Expression:
-    """Return times of later years in a year that has the same days of the week from March on, other times as they are.
+    """Move times of later years to a year with the same days of the week from March on. Other times do not change.
 
-    Every copy of a part of the result is computed for every row, so integers are taken where they do.
+    Arrow computes repeated parts of the expression again for every row, so integers are used if they suffice.
     """
     cycles = pc.divide(pc.subtract(ticks, _ticks(_FIRST, 3)), _CYCLE)
     within = pc.subtract(ticks, pc.multiply(cycles, _CYCLE))
@@ -55,7 +55,7 @@ def _in_known_years(ticks: pc.Expression) -> pc.Expression:
 
 @cache
 def _distances() -> list[int]:
-    """By year of a cycle: from the first of March of a known year to that of the year, which is the same day of the week."""
+    """Return the days from the first of March of a known year to that of each year of a cycle, which is the same day of the week."""
     by_day = {dt.date(year, 3, 1).weekday(): _ticks(year, 3) for year in range(_FAR - 11, _FAR)}
     years = range(_FIRST, _FIRST + 401)
     return [_ticks(year, 3) - by_day[dt.date(year, 3, 1).weekday()] for year in years]

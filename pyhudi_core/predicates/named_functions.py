@@ -1,7 +1,7 @@
-"""Functions of conditions and values that need no rule of their own: text, dates, numbers. Names and results are Spark's.
+"""Functions in conditions and values without special rules: text, dates, numbers. Names and results are Spark's.
 
-`FUNCTIONS` says for each which arguments it takes, the type of its result, and how Arrow computes it. `call_of` reads a call of sqlglot. Arguments
-that have to be the same for all rows, such as the number of ``left(name, 3)``, are literals.
+`FUNCTIONS` has the arguments of each function, its result type, and its Arrow expression. `call_of` converts a call of sqlglot. Arguments that must
+be the same for all rows, such as the number in ``left(name, 3)``, are literals.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ _UNITS_OF_DATES = ("year", "quarter", "month", "week")
 
 @dataclass(frozen=True, slots=True)
 class NamedFunction:
-    """A function. ``result``: the type for a call with arguments of these types; None if the function does not take them."""
+    """A function. ``result`` returns the result type for arguments of these types; None if the function does not accept them."""
 
     result: Callable[[FunctionCall, _Kinds], pa.DataType | None]
     compute: Callable[[FunctionCall, _Args, _Kinds], pc.Expression]
 
 
 def literal(call: FunctionCall, place: int) -> Any:
-    """Return the value of an argument that is a literal; None if it is none, or not there."""
+    """Return the value of a literal argument; None if it is not a literal, or missing."""
     argument = call.args[place] if place < len(call.args) else None
     return argument.value if isinstance(argument, Literal) else None
 
 
 def substring(text: pc.Expression, start: int, length: int | None) -> pc.Expression:
-    """Return a part of texts as Spark does: positions count from 1, 0 is the first one too, and negative ones count from the end."""
+    """Return a part of texts as Spark does. Positions count from 1; 0 is also the first one; negative positions count from the end."""
     if start >= 0:
         first = max(start - 1, 0)
         return pc.utf8_slice_codeunits(text, start=first, stop=None if length is None else first + max(length, 0))
@@ -55,7 +55,7 @@ def substring(text: pc.Expression, start: int, length: int | None) -> pc.Express
 
 
 def _of_text(*literals: type) -> Callable[[FunctionCall, _Kinds], pa.DataType | None]:
-    """Return the check of a text and literals of these types behind it."""
+    """Return a check for the arguments: a text, followed by literals of these types."""
 
     def result(call: FunctionCall, kinds: _Kinds) -> pa.DataType | None:
         values = [literal(call, place) for place in range(1, len(call.args))]
@@ -66,7 +66,7 @@ def _of_text(*literals: type) -> Callable[[FunctionCall, _Kinds], pa.DataType | 
 
 
 def _text(compute: Callable[..., pc.Expression], *literals: type) -> NamedFunction:
-    """A function of a text and literals, which it gets as values."""
+    """Return a function of a text and literals. ``compute`` gets the values of the literals."""
 
     def computed(call: FunctionCall, args: _Args, _kinds: _Kinds) -> pc.Expression:
         values = [literal(call, place) for place in range(1, len(call.args))]
@@ -108,7 +108,9 @@ def _not_a_number(_call: FunctionCall, kinds: _Kinds) -> pa.DataType | None:
 
 
 def _rounded(_call: FunctionCall, kinds: _Kinds) -> pa.DataType | None:
-    """Floor and ceil: of an integer BIGINT, of a decimal a decimal without places, of a floating-point number DOUBLE, so NaN stays NaN."""
+    """Return the type for floor and ceil: BIGINT for an integer, a decimal without places for a decimal, and DOUBLE for a floating-point number, so
+    that NaN is preserved.
+    """
     kind = kinds[0]
     if pa.types.is_floating(kind):
         return pa.float64()
@@ -144,7 +146,7 @@ def _root(_call: FunctionCall, kinds: _Kinds) -> pa.DataType | None:
 
 
 def _truncated(call: FunctionCall, kinds: _Kinds) -> pa.DataType | None:
-    """``trunc(date, unit)`` and ``date_trunc(unit, timestamp)``, whose unit is the second argument here."""
+    """Return the type for ``trunc(date, unit)`` and ``date_trunc(unit, timestamp)``; the unit is always the second argument here."""
     unit = _UNITS.get(str(literal(call, 1)).upper())
     if call.function == "trunc":
         return pa.date32() if unit in _UNITS_OF_DATES and pa.types.is_date(kinds[0]) else None
@@ -162,7 +164,7 @@ def _end_of_month(_call: FunctionCall, args: _Args, _kinds: _Kinds) -> pc.Expres
 
 
 def _later(call: FunctionCall, kinds: _Kinds) -> pa.DataType | None:
-    """``add_months(date, number)``, and a date or time plus an interval of months (``shift_months``)."""
+    """Return the type for ``add_months(date, number)``, and for a date or time plus an interval of months (``shift_months``)."""
     if len(kinds) != 2 or not pa.types.is_integer(kinds[1]):
         return None
     if pa.types.is_date(kinds[0]):
@@ -260,7 +262,7 @@ _OTHER_PARTS = {"week": "weekofyear", "doy": "dayofyear", "dow": "dayofweek", "d
 
 
 def call_of(part: Any) -> tuple[str, list[Any]] | None:
-    """Return the name of a function and its arguments, of a call of sqlglot; None if the function is not one of `FUNCTIONS` or a part of dates."""
+    """Return the function name and the arguments of a sqlglot call; None if the function is not one of `FUNCTIONS` or a part of dates."""
     if isinstance(part, exp.Trim):
         return _SIDES[str(part.args.get("position") or "BOTH")], [part.this, part.args.get("expression") or _BLANK]
     if isinstance(part, exp.Pad):

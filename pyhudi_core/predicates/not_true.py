@@ -1,4 +1,4 @@
-"""The rows for which a condition is false or null: what violates a rule. Replaces a `Predicate` in a read."""
+"""Select the rows for which a condition is false or null, which violate a rule. Replaces a `Predicate` in a read."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from pyhudi_core.predicates.tree import FunctionCall
 
 @dataclass(frozen=True, slots=True)
 class NotTrue:
-    """Keeps the rows for which ``rule`` is not true."""
+    """Selects the rows for which ``rule`` is not true."""
 
     rule: Predicate
 
     @property
     def expression(self) -> pc.Expression:
-        """The Arrow expression that keeps these rows. The expression of the rule may be null or false where SQL gives null."""
+        """The Arrow expression that selects these rows. If the rule is null in SQL, its expression may be null or false."""
         return ~pc.coalesce(self.rule.expression, pc.scalar(False))
 
     @property
     def columns(self) -> frozenset[str] | None:
-        """The columns that the rule reads; None if they are not known."""
+        """The columns that the rule reads; None if unknown."""
         return self.rule.columns
 
     @property
@@ -35,11 +35,11 @@ class NotTrue:
 
     @property
     def calls(self) -> tuple[FunctionCall, ...]:
-        """None: no statistics are compared."""
+        """The function calls whose statistics are compared: none."""
         return ()
 
     def could_match(self, stats: Mapping[str, ColumnStats]) -> bool:
-        """Return True: that no row matches the rule says nothing about rows that do not."""
+        """Return True, because statistics about matching rows say nothing about the other rows."""
         return True
 
     def to_spark(self) -> str | None:

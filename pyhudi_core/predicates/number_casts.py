@@ -1,8 +1,8 @@
 """Casts between kinds of numbers that may change a value: to whole numbers and to decimals. Results are those of Spark's TRY_CAST.
 
-A fraction is cut off for a whole number, and rounded half up for a decimal. What the type cannot hold is null: NaN, an infinity, a number that is too
-large. A floating-point number becomes the decimal that its shortest text is, as in Spark; so the decimal may have at most 15 digits before and
-after the point, which such a text can say.
+A cast to a whole number cuts off a fraction; a cast to a decimal rounds it half up. Values that the type cannot store become null: NaN, an infinity,
+a too large number. A floating-point number becomes the decimal of its shortest text, as in Spark. So the decimal may have at most 15 digits before
+and after the point, the digits of such a text.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 _DIGITS = 15
 _WIDE = pa.decimal256(76, 38)
 _LEAST = 1e-16
-"""Smaller numbers are zero with 15 digits behind the point; their texts have more digits than a wide decimal."""
+"""Smaller numbers are zero with 15 decimal places. Their texts have more digits than a wide decimal."""
 
 
 def may_change(source: pa.DataType, target: pa.DataType) -> bool:
@@ -35,7 +35,7 @@ def may_change(source: pa.DataType, target: pa.DataType) -> bool:
 
 
 def to_number(value: pc.Expression, source: pa.DataType, target: pa.DataType) -> pc.Expression:
-    """Return the cast of a number, for which `may_change` is true."""
+    """Return the cast of a number, if `may_change` is true for the types."""
     if pa.types.is_floating(source):
         double = value.cast(pa.float64())
         if pa.types.is_integer(target):
@@ -72,5 +72,5 @@ def _between(number: pc.Expression, kind: pa.DataType, low: Decimal, high: Decim
 
 
 def _where(inside: pc.Expression, number: pc.Expression, kind: pa.DataType) -> pc.Expression:
-    """Return the numbers that are inside of what a type holds, and null for the others."""
+    """Return the numbers that the type can store, and null for the others."""
     return pc.if_else(inside, number, pc.scalar(pa.scalar(None, kind)))

@@ -1,4 +1,4 @@
-"""Pruning by a ``pyarrow.compute.Expression``, whose structure cannot be inspected.
+"""Prune by a ``pyarrow.compute.Expression``, whose structure cannot be inspected.
 
 Statistics become the guarantee of an Arrow fragment that is never opened; Arrow says whether the filter can be true for it.
 Floating-point columns give no guarantee, since their statistics omit NaN; truncated bounds give none either.
@@ -34,7 +34,10 @@ def check_expression(expression: pc.Expression, schema: pa.Schema) -> None:
 
 
 def columns_named(expression: pc.Expression, schema: pa.Schema) -> frozenset[str] | None:
-    """Return the top-level columns that an expression reads: those without which it does not fit the schema. None if it names one by its place."""
+    """Return the top-level columns that an expression reads, which are those without which it does not fit the schema.
+
+    Returns None if it refers to a column by its position.
+    """
     if "FieldPath(" in str(expression):
         return None
     empty = schema.empty_table()

@@ -1,4 +1,4 @@
-"""A ``where`` as one value that all parts of a read use."""
+"""A ``where`` condition as one value for all parts of a read."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Predicate:
     """A condition on rows, checked against a schema.
 
     Attributes:
-        expression: keeps the rows for which the condition is true.
+        expression: selects the rows for which the condition is true.
         schema: the schema it was checked against.
         tree: the bound tree of a condition given as SQL; None for a pyarrow expression, which is opaque.
-        named: the columns that a pyarrow expression reads; None if they are not known.
-        text: the SQL text for which nobody has chosen a time zone, so that it was read in UTC; None for other conditions.
+        named: the columns that a pyarrow expression reads; None if unknown.
+        text: the SQL text, if no time zone was chosen for it, so that it was read in UTC; None for other conditions.
     """
 
     expression: pc.Expression
@@ -38,10 +38,10 @@ class Predicate:
 
     @classmethod
     def of(cls, where: object, schema: pa.Schema, zone: TimeZone | None = None) -> Predicate | None:
-        """Parse a ``where``: None, SQL text or a ``pyarrow.compute.Expression``. ``zone`` is chosen for the times of a text; else they are in UTC.
+        """Parse a ``where``: None, SQL text or a ``pyarrow.compute.Expression``. ``zone`` is the zone of times in the text; the default is UTC.
 
         Raises:
-            PredicateError: it has a syntax error, or does not fit the schema.
+            PredicateError: the condition has a syntax error, or does not fit the schema.
         """
         if where is None or isinstance(where, Predicate):
             return where
@@ -70,14 +70,14 @@ class Predicate:
 
     @staticmethod
     def refuse_syntax(text: str) -> None:
-        """Raise `PredicateError` if SQL text cannot be parsed; its columns and types are not looked at."""
+        """Raise `PredicateError` if SQL text cannot be parsed. Does not check columns and types."""
         from pyhudi_core.predicates.sql import parse_sql  # noqa: PLC0415  (see `of_sql`)
 
         parse_sql(text)
 
     @property
     def columns(self) -> frozenset[str] | None:
-        """The top-level columns that the condition reads, in the schema's spelling; None if they are not known."""
+        """The top-level columns that the condition reads, in the schema's spelling; None if unknown."""
         return self.named if self.tree is None else frozenset(column.path[0] for column in columns_of(self.tree))
 
     @property
@@ -93,12 +93,12 @@ class Predicate:
         return expression_could_match(self.expression, self.schema, stats)
 
     def to_spark(self) -> str | None:
-        """Return the condition as Spark SQL; None for a pyarrow expression, or where Spark would evaluate it differently."""
+        """Return the condition as Spark SQL; None for a pyarrow expression, or if Spark would evaluate it differently."""
         return None if self.tree is None else to_spark(self.tree)
 
 
 def refuse_other_rows(text: str, schema: pa.Schema, own: TimeZone, session: TimeZone, hint: str) -> None:
-    """Raise `PredicateError` if a condition means other rows in the time zone of a Spark session than in its own zone."""
+    """Raise `PredicateError` if a condition selects other rows in the time zone of a Spark session than in its own zone."""
     read, shown = (Predicate.of_sql(text, schema, zone).tree for zone in (own, session))
     if read != shown:
         raise PredicateError(

@@ -225,7 +225,7 @@ def _bounds(node: Node, stats: Mapping[str, ColumnStats]) -> ColumnStats:
 
 
 def _in_zone(node: FunctionCall, inner: ColumnStats) -> ColumnStats:
-    """Return bounds of the other kind of time. Where clocks are set back, a later time has a smaller value, by a day at most."""
+    """Return bounds of the other kind of time. When clocks are set back, a later time has a smaller value, by at most a day."""
     zone = TimeZone(str(node.args[1].value)) if isinstance(node.args[1], Literal) else UTC
     convert = zone.local if node.function == "local_time" else zone.moment
     unknown = ColumnStats(None, None, inner.null_count, inner.rows)

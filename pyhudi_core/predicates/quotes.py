@@ -1,7 +1,7 @@
-"""Refuse texts of a condition that somebody may have meant as a column.
+"""Refuse texts in a condition that the user may have meant as a column.
 
-Spark SQL reads ``"day"`` as a text. DuckDB, Polars, PostgreSQL and Python's other table libraries read it as a column. A text in the place of a
-column makes a comparison constant, and a delete with such a condition takes every row or none. So a text is refused if
+Spark SQL reads ``"day"`` as a text. DuckDB, Polars, PostgreSQL and Python's other table libraries read it as a column. A text in place of a column
+makes a comparison constant, and a delete with such a condition deletes every row or none. So a text is refused if
 
 - it has double quotes and is the name of a column (``kind = "day"``), or
 - its comparison reads no column, and it has double quotes or is the name of a column (``'day' <> '2026-01-01'``, ``"dya" IS NOT NULL``).

@@ -17,17 +17,18 @@ from pyhudi_core.errors import PredicateError
 _GROUP = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]?|\((?!\?)|\(\?P?<\w+>", re.DOTALL)
 """Finds the start of each group. It also matches escaped characters and classes of characters, so that a parenthesis inside them does not count.
 
-A class without an end takes the rest of the pattern. So the search takes time in proportion to the pattern, which RE2 then refuses."""
+A class without an end matches the rest of the pattern, so the time is proportional to the pattern. RE2 then refuses the pattern.
+"""
 
 
 def matches(text: pc.Expression, pattern: str) -> pc.Expression:
-    """Say whether a part of each text matches."""
+    """Return whether a part of each text matches."""
     _check(pattern, lambda: pc.match_substring_regex(pa.array([""]), pattern=pattern))
     return pc.match_substring_regex(text, pattern=pattern)
 
 
 def replaced(text: pc.Expression, pattern: str, replacement: str) -> pc.Expression:
-    """Return texts with each match replaced. ``$1`` in the replacement is the first group; behind a backslash a character means itself."""
+    """Return texts with each match replaced. ``$1`` in the replacement is the first group; a character after a backslash is literal."""
 
     new = rewritten(replacement)
     _check(pattern, lambda: pc.replace_substring_regex(pa.array([""]), pattern=pattern, replacement=new))
@@ -35,7 +36,7 @@ def replaced(text: pc.Expression, pattern: str, replacement: str) -> pc.Expressi
 
 
 def rewritten(replacement: str) -> str:
-    """Return a replacement of Spark in the words of RE2: ``\\1`` in place of ``$1``."""
+    """Convert a replacement from Spark's form to RE2's: ``\1`` in place of ``$1``."""
 
     def written(match: re.Match[str]) -> str:
         if match[1]:
@@ -46,7 +47,7 @@ def rewritten(replacement: str) -> str:
 
 
 def extracted(text: pc.Expression, pattern: str, group: int) -> pc.Expression:
-    """Return the part of each text that a group of the pattern matches first; the whole match for group 0."""
+    """Return the part of each text that a group of the pattern matches first, or the whole match for group 0."""
     count = 0
 
     def named(match: re.Match[str]) -> str:

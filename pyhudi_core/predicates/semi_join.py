@@ -24,7 +24,7 @@ from pyhudi_core.predicates.tree import FunctionCall
 
 @dataclass(frozen=True, slots=True)
 class SemiJoin:
-    """Keeps rows whose ``column`` is one of ``values`` (without nulls, ascending), and for which ``also`` holds."""
+    """Selects rows whose ``column`` is one of ``values`` (without nulls, ascending), and for which ``also`` is true."""
 
     column: str
     values: pa.Array
@@ -59,7 +59,7 @@ class SemiJoin:
 
     @property
     def columns(self) -> frozenset[str] | None:
-        """The columns that the condition reads; None if they are not known."""
+        """The columns that the condition reads; None if unknown."""
         if self.also is None:
             return frozenset({self.column})
         return None if self.also.columns is None else self.also.columns | {self.column}
@@ -82,7 +82,7 @@ class SemiJoin:
         return known is None or self._has_one_in(known)
 
     def to_spark(self) -> str | None:
-        """Return None: the keys are not written as SQL text."""
+        """Return None, because keys are not written as SQL text."""
         return None
 
     def _has_one_in(self, known: ColumnStats) -> bool:

@@ -1,4 +1,4 @@
-"""A bound tree as Spark SQL, so that Spark itself can filter and prune.
+"""Convert a bound tree to Spark SQL, so that Spark itself can filter and prune.
 
 Timestamps are written with their zone. In Spark, parts of timestamps depend on the session's zone, so a tree that asks for them has no SQL
 text, and Arrow evaluates it.
@@ -80,7 +80,7 @@ def _condition(node: Node) -> str:
 
 
 def _of_number(value: str, op: str, number: float) -> str:
-    """Return the text of a comparison with a floating-point number, so that Spark does not push it down where that loses rows.
+    """Return the text of a comparison with a floating-point number, so that Spark does not push it down if that would lose rows.
 
     Parquet filters skip row groups by bounds that omit NaN, although NaN is greater than every number, and by dictionaries in which 0.0 is
     not -0.0. A test for NaN is not pushed down, and neither is a condition joined to it by OR.

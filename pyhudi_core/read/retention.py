@@ -113,7 +113,7 @@ class _Commits:
 def _commits(state: Snapshot, *, complete: bool = False) -> _Commits:
     """Read the commits. Archived commits are read only if a clean has run, or if a group was replaced that one of them may have written.
 
-    ``complete``: after a clean, also read those of the state itself; ``has_more`` says that they were omitted.
+    ``complete``: after a clean, also read the archived commits of the state itself. If they were omitted, ``has_more`` is true.
     """
     read, bound, history = state.visibility.read_commit, state.bound or "", state.visibility.history
     seen = {instant.requested_time for instant in state.visibility.commits}

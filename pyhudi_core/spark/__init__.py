@@ -1,6 +1,6 @@
 """Tables as a data source of Spark 4 (``spark.read.format("pyhudi")``, ``spark.readStream.format("pyhudi")``), and as a sink of ``foreachBatch``.
 
-Names are imported on first use: Spark starts processes that import one module of this package, and they wait for no other.
+Names are imported on first use, because Spark starts processes that need only one module of this package.
 """
 
 from typing import TYPE_CHECKING

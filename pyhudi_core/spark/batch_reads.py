@@ -1,6 +1,6 @@
 """Plan a batch read or a batch of a stream: a scan of one state or a change feed, and its tasks.
 
-A DataFrame reads one state of the table, the newest at its creation, each time it is evaluated. The state is identified by its newest instant. As
+A DataFrame always reads the same state of the table: the newest one at the creation of the DataFrame. Its newest instant identifies the state. As
 long as no commit was added, the newest snapshot is read, with all indexes; afterwards, the state as of that instant.
 """
 
@@ -23,7 +23,7 @@ from pyhudi_core.spark.settings import CHANGES, INCREMENTAL, READ_OPTIMIZED, Set
 from pyhudi_core.table import HudiTable
 
 TASK_BYTES = 32 << 20
-"""Small slices are combined into one partition up to this size; a larger slice has its own."""
+"""Small slices are combined into one partition up to this size; a larger slice has its own partition."""
 
 Read = Scan | ChangeFeed
 _FOREVER = "99991231235959999"
@@ -106,7 +106,7 @@ class Pinned:
 
 
 def stream_read(table: HudiTable, settings: Settings, mode: str, after: str, until: str) -> Read:
-    """Return what a batch of a stream reads: the commits completed in (after, until]; an empty ``after`` is the table's beginning.
+    """Return the read of a batch of a stream: the commits completed in (after, until]; an empty ``after`` is the table's beginning.
 
     It has all columns, since some columns of the stream may be newer than its rows.
     """
@@ -116,7 +116,7 @@ def stream_read(table: HudiTable, settings: Settings, mode: str, after: str, unt
 
 
 def narrowed(read: Read, schema: pa.Schema) -> Read:
-    """Limit a read to the columns of a stream that exist in it, at least one column, since a read without columns has no rows."""
+    """Limit a read to the columns of a stream that exist in it. Reads at least one column, because a read without columns has no rows."""
     if isinstance(read, ChangeFeed):
         wanted = {field.name for name in _IMAGES if name in schema.names for field in schema.field(name).type}
         reader = read.reader
@@ -161,7 +161,7 @@ def refuse_other_types(given: pa.Schema, known: pa.Schema, table: str, *, of_old
 
 
 def _was(old: pa.DataType, new: pa.DataType) -> bool:
-    """Say whether the table's evolution can widen one type to the other."""
+    """Return whether the table's evolution can widen one type to the other."""
     try:
         return bool(reconcile(pa.schema([("", old)]), pa.schema([("", new)])).field(0).type == new)
     except SchemaMismatchError:

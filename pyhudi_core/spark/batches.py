@@ -1,8 +1,9 @@
-"""What a table remembers about the batches of a stream, and what becomes of the next batch. Pure: no Spark, no storage.
+"""The record of a stream's batches in a table, and the decision about the next batch. Pure: no Spark, no storage.
 
-A commit that wrote a batch has its number under ``pyhudi.stream.<name>``, and the identity of the query and the time at which Spark planned the batch
-under ``pyhudi.stream_query.<name>``. Spark keeps all three in the checkpoint. So they tell a repeated batch (same query, number and time of
-planning) from a batch of another checkpoint (another query) and from one of a checkpoint that was restored from a copy (planned at another time).
+A commit that wrote a batch has the batch's number under ``pyhudi.stream.<name>``. Under ``pyhudi.stream_query.<name>`` it has the identity of the
+query, and the time at which Spark planned the batch. Spark stores all three in the checkpoint. So a repeated batch has the same query, number and
+time of planning. A batch of another checkpoint has another query, and a batch of a checkpoint that was restored from a copy has another time of
+planning.
 """
 
 from __future__ import annotations
@@ -18,21 +19,21 @@ from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Instant
 
 STREAM_KEY = "pyhudi.stream."
-"""With the name of the stream behind it: the key of the number of a commit's batch."""
+"""The beginning of the key for the number of a commit's batch; the name of the stream follows."""
 QUERY_KEY = "pyhudi.stream_query."
-"""With the name of the stream behind it: the key of the query that the batch came from, and of the time at which the batch was planned."""
+"""The beginning of the key for the query of a batch, and its time of planning; the name of the stream follows."""
 NOTHING, UNKNOWN = "none", "unknown"
-"""What ``replaces`` names if the table has no batch of the stream, or none whose query is known."""
+"""The values of ``replaces`` if the table has no batch of the stream, or none with a known query."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a commit says of the batch that it wrote.
+    """The record of a batch in its commit.
 
     Attributes:
         number: the number of the batch in its query.
-        query: the identity of the query; empty if it was not known (earlier releases did not note it).
-        planned: when Spark planned the batch, in the digits of the timeline; empty likewise.
+        query: the identity of the query; empty if unknown (earlier releases did not record it).
+        planned: when Spark planned the batch, in the digits of the timeline; empty if unknown.
         instant: the requested time of the commit.
         completed: the completion time of the commit.
     """
@@ -45,7 +46,7 @@ class Mark:
 
     @classmethod
     def of(cls, instant: Instant, commit: CommitMetadata, stream: str) -> Mark | None:
-        """Return the mark of a stream in a commit; None if it has none that can be read."""
+        """Return the mark of a stream in a commit; None if the commit has no readable one."""
         text = commit.extra.get(f"{STREAM_KEY}{stream}", "")
         if not (text.isascii() and text.isdigit()):
             return None
@@ -65,15 +66,15 @@ def query_in(commit: CommitMetadata, key: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class StreamBatch:
-    """A batch that Spark brings.
+    """A batch from Spark.
 
     Attributes:
         stream: the name of its stream.
         number: the number of the batch in its query, from 0.
-        query: the identity of the query, which its checkpoint keeps; empty if it is not known.
+        query: the identity of the query, which the checkpoint stores; empty if unknown.
         planned: when Spark planned the batch, in the digits of the timeline; empty if it is not known.
-        replaces: the query after which this one begins anew: its identity, `NOTHING` or `UNKNOWN`; empty if none was named.
-        may_come_again: rows that are in the table may be written again, because their keys keep each of them there once.
+        replaces: the older query that this query replaces: its identity, `NOTHING` or `UNKNOWN`; empty if none.
+        may_come_again: whether stored rows may be written again, because the table has each key only once.
     """
 
     stream: str
@@ -84,7 +85,7 @@ class StreamBatch:
     may_come_again: bool = True
 
     def extra(self) -> dict[str, str]:
-        """Return the extra metadata of the commit that writes it."""
+        """Return the extra metadata for the commit of this batch."""
         marked = {f"{STREAM_KEY}{self.stream}": str(self.number)}
         if self.query:
             marked[f"{QUERY_KEY}{self.stream}"] = json.dumps({"query": self.query, "planned": self.planned})
@@ -92,7 +93,7 @@ class StreamBatch:
 
 
 class BatchVerdict(Enum):
-    """What becomes of a batch."""
+    """The decision about a batch."""
 
     NEW = "it is written"
     REPEATED = "the table has it"
@@ -110,12 +111,12 @@ class BatchVerdict(Enum):
 
     @property
     def is_refused(self) -> bool:
-        """Whether neither writing nor skipping the batch would be right."""
+        """Whether it would be wrong to write the batch, and also wrong to skip it."""
         return not self.is_written and self is not BatchVerdict.REPEATED
 
 
 def verdict(marks: Iterable[Mark], batch: StreamBatch, restored: str = "") -> BatchVerdict:
-    """Decide what becomes of a batch. ``marks`` are those of its stream, the newest first; only the first is read while the numbers go up.
+    """Decide about a batch. ``marks`` are the marks of its stream, the newest first. If the numbers increase, only the first mark is read.
 
     ``restored``: when the newest restore of the table began, in the digits of the timeline; empty if there was none.
     """
@@ -144,7 +145,7 @@ def verdict(marks: Iterable[Mark], batch: StreamBatch, restored: str = "") -> Ba
 
 
 def _adopted(newest: Mark, batch: StreamBatch) -> BatchVerdict:
-    """Return the verdict if the newest commit of the stream names no query: the first query that goes on from this commit takes the stream over."""
+    """Return the verdict if the newest commit of the stream names no query: the first query that continues after it takes over the stream."""
     if batch.number > newest.number:
         return BatchVerdict.NEW
     if batch.number == newest.number and (not batch.planned or _is_planned_as(newest, batch)):
@@ -153,14 +154,14 @@ def _adopted(newest: Mark, batch: StreamBatch) -> BatchVerdict:
 
 
 def _is_planned_as(mark: Mark, batch: StreamBatch) -> bool:
-    """Say whether a commit can have written this very batch. Spark plans a batch once, before it is written, and repeats it as it was planned."""
+    """Return whether a commit may have written this batch. Spark plans a batch once, before it is written, and repeats it unchanged."""
     return mark.planned == batch.planned if mark.planned else batch.planned <= mark.completed
 
 
 def refusal(
     found: BatchVerdict, newest: Mark | None, batch: StreamBatch, table: str, elsewhere: str = ""
 ) -> InvalidOptionError:
-    """Return the error of a batch that is refused. ``elsewhere``: another stream of the table that has batches of the query."""
+    """Return the error for a refused batch. ``elsewhere``: another stream of the table with batches of the query."""
     name, query = f"the stream {batch.stream!r}", f"the query {batch.query}"
     known = "" if newest is None else f"batch {newest.number} of {name} (commit {newest.instant})"
     own = found in (BatchVerdict.AGAIN_REFUSED, BatchVerdict.UNDONE)

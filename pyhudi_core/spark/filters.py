@@ -43,7 +43,7 @@ def condition(found: spark.Filter, schema: pa.Schema) -> Node | None:
 
 
 def joined(where: Predicate | None, conditions: Iterable[Node], schema: pa.Schema) -> Predicate | None:
-    """Join a ``where`` and further bound conditions by AND."""
+    """Join a ``where`` and other bound conditions by AND."""
     nodes = tuple(conditions)
     if not nodes:
         return where
@@ -71,5 +71,5 @@ def _node(found: spark.Filter) -> Node | None:
 
 
 def _escaped(text: str) -> str:
-    """Escape a text, so that as a pattern it matches itself only."""
+    """Escape a text, so that as a pattern it matches only itself."""
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")

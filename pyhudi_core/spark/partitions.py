@@ -14,7 +14,7 @@ from pyhudi_core.spark.session_zone import ZonedCondition
 
 
 class TaskPartition(InputPartition):  # type: ignore[misc]  # PySpark has no types here
-    """An input partition that contains one task, or none; and the condition that its session has to read as it was planned."""
+    """An input partition with at most one task; and the condition that must still have its planned meaning in the session."""
 
     def __init__(self, task: Task | None, condition: ZonedCondition | None) -> None:
         super().__init__(task)
@@ -33,7 +33,7 @@ class TaskPartition(InputPartition):  # type: ignore[misc]  # PySpark has no typ
 
 
 def partitions_of(tasks: Iterable[Task], condition: ZonedCondition | None) -> list[InputPartition]:
-    """Return a partition for each task; one at least if there is a condition, which only a task can check."""
+    """Return a partition for each task; at least one if there is a condition, because only a task can check it."""
     found: list[Task | None] = list(tasks)
     return [TaskPartition(task, condition) for task in found or ([] if condition is None else [None])]
 

@@ -12,12 +12,12 @@ from pyhudi_core.naming import set_module
 
 @set_module("pyhudi.spark")
 def register(spark: Any) -> None:
-    """Register ``format("pyhudi")`` with this session, for batches and streams. Safe to call again; to be called again after
-    ``spark.sql.session.timeZone`` has changed.
+    """Register ``format("pyhudi")`` with this session, for batches and streams. It is safe to call again; call it again after a change of
+    ``spark.sql.session.timeZone``.
 
     PySpark's verbs that make entries of Spark's catalog (``saveAsTable``, ``writeTo(...).create()``, ``CREATE TABLE``) then refuse this format.
 
-    Raises `MissingExtraError` on PySpark before 4.2, which has no such data sources in Python.
+    Raises `MissingExtraError` on PySpark before 4.2, which has no such data sources.
     """
     with from_extra("spark", 'format("pyhudi")'):
         from pyhudi_core.engine.spark_sessions import session_of  # noqa: PLC0415  (Spark is imported only where it is used)
@@ -36,7 +36,7 @@ def register(spark: Any) -> None:
 
 @set_module("pyhudi.spark")
 def own_errors() -> AbstractContextManager[None]:
-    """Raise this package's own error instead of Spark's wrapper: ``with own_errors(): frame.collect()``."""
+    """Raise this package's error instead of Spark's wrapper: ``with own_errors(): frame.collect()``."""
     return driver_errors()
 
 

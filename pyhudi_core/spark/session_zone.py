@@ -1,7 +1,7 @@
-"""The time zone in which the data source reads the times of a condition: that of the session.
+"""The time zone of the session, in which the data source reads the times of a condition.
 
-Spark tells its Python sources no setting of the session before their tasks run. So the source has the zone from its registration, plans with it, and
-each task refuses the condition if the session has another zone now and would read other rows.
+Spark passes no session settings to its Python sources before their tasks run. So the source stores the zone at its registration, and plans with it.
+Each task refuses the condition if the session now has another zone and would read other rows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pyhudi_core.predicates.predicate import refuse_other_rows
 
 @dataclass(frozen=True, slots=True)
 class SessionZone:
-    """The zone of a session, as of its registration; ``given``: the setting, None if it was the one of the JVM."""
+    """The zone of a session at the registration. ``given``: the setting, or None for the JVM's zone."""
 
     name: str
     given: str | None
@@ -33,14 +33,14 @@ class SessionZone:
 
 @dataclass(frozen=True, slots=True)
 class ZonedCondition:
-    """A condition that was planned in the zone of a session, with the columns that it was bound to."""
+    """A condition that was planned in the zone of a session, with its bound columns."""
 
     text: str
     schema: pa.Schema
     zone: SessionZone
 
     def refuse_if_changed(self) -> None:
-        """Raise `PredicateError` in a task of a session that is in another zone now, if the condition means other rows there."""
+        """Raise `PredicateError` in a task if the session is in another zone now, and the condition means other rows there."""
         task = TaskContext.get()
         now = self.zone.given if task is None else task.getLocalProperty(SESSION_ZONE)
         if now == self.zone.given:

@@ -30,13 +30,13 @@ _OF_BATCHES = frozenset({"push_filters"})
 _OF_WRITES = frozenset({"path", "operation", "max_bytes_per_write"})
 _OF_STREAM_WRITES = frozenset({"stream", "replaces", "checkpointlocation", "queryname"})
 OPERATIONS = ("upsert", "insert", "bulk_insert", "delete")
-"""What the data source writes; a batch without a word is the first."""
+"""The operations of the data source; the first one is the default."""
 _HUDIS = {
     "hoodie.datasource.write.operation": "operation",
     "hoodie.datasource.query.type": "mode",
     "as.of.instant": "as_of",
 }
-"""Hudi's names of options that mean the same here."""
+"""Hudi's names of options with the same meaning here."""
 _ALWAYS = frozenset({"path", "mode", "columns", "where"})
 _KNOWN = _ALWAYS.union(_OF_STREAMS, _OF_BATCHES, _OF_WRITES, _OF_STREAM_WRITES, *_OF_READS.values())
 
@@ -57,9 +57,9 @@ class Settings:
         starting: where a new stream begins: earliest, latest or a completion time (exclusive).
         max_commits_per_batch, max_bytes_per_batch: limits for batches of a stream; None for no limit.
         operation: the operation of a write: upsert (the default), insert, bulk_insert or delete.
-        stream: the name of a stream that writes; ``replaces`` names the query after which it begins anew.
+        stream: the name of a writing stream; ``replaces`` names the older query that the stream's query replaces.
         checkpoint: the checkpoint location of a writing stream; empty if Spark does not give it.
-        max_bytes_per_write: the most bytes of rows in one commit.
+        max_bytes_per_write: the maximum bytes of rows in one commit.
         storage_options, table_options: options for `open_table`.
         given: names of the given options.
         zone: the session's time zone, if the condition is read in it; else None.
@@ -137,7 +137,7 @@ class Settings:
         return replace(self, zone=zone, table_options=(*self.table_options, (CONDITION_ZONE, zone.name)))
 
     def zoned_condition(self, read: Scan | ChangeFeed) -> ZonedCondition | None:
-        """Return what the tasks of a read have to check; None if there is nothing to check."""
+        """Return the condition that the tasks of a read must check; None if there is none."""
         if self.zone is None or self.where is None:
             return None
         schema = read.rows.schema if isinstance(read, Scan) else read.reader.schema

@@ -1,8 +1,8 @@
-"""A sink for ``foreachBatch``: each batch of a stream is one commit, exactly once, by what the commits say of their batches.
+"""A sink for ``foreachBatch``: each batch of a stream becomes exactly one commit, because commits record their batches.
 
-Spark repeats a batch under the same number if it does not know whether it was written. The commit's extra metadata has the number of its batch, the
-query and the name of the stream (`batches`); rows and mark become visible in one step. What becomes of a batch is decided before it is written, and
-again at the moment of the commit, so two drivers with one checkpoint do not write a batch twice, and two queries do not write under one name.
+Spark repeats a batch under the same number if it does not know whether the batch was written. The commit's extra metadata has the number of its
+batch, the query and the name of the stream (`batches`); rows and mark become visible in one step. The sink decides about a batch before it writes,
+and again at the moment of the commit. So two drivers with one checkpoint do not write a batch twice, and two queries do not write under one name.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class BatchIsNew:
-    """No commit that completed after ``seen`` has this batch, or a batch of another query under the same name."""
+    """A requirement: no commit that completed after ``seen`` has this batch, or a batch of another query under the same name."""
 
     TYPE: ClassVar[str] = "batch-is-new"
 
@@ -42,15 +42,15 @@ class BatchIsNew:
     seen: str
 
     def describe(self) -> str:
-        """Return what it asks for."""
+        """Return the requirement as text."""
         return f"batch {self.batch.number} of the stream {self.batch.stream!r} is not in the table"
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return the requirement as JSON values."""
         return {"type": self.TYPE, "batch": asdict(self.batch), "seen": self.seen}
 
     def failure(self, state: TableState) -> str | None:
-        """Say why it does not hold."""
+        """Return the reason why the requirement fails; None if it holds."""
         stream = self.batch.stream
         held = state.commits_after(self.seen, f"{STREAM_KEY}{stream}")
         marks = [mark for mark in (Mark.of(*one, stream) for one in held) if mark is not None]
@@ -66,9 +66,9 @@ class StreamSink:
 
     Attributes:
         location: the location of the existing table.
-        stream: names the stream; another stream into the same table needs another name, and so does a new checkpoint.
+        stream: the name of the stream. Another stream into the same table needs another name, and so does a new checkpoint.
         operation: ``"upsert"``, ``"insert"``, ``"bulk_insert"`` or ``"delete"``.
-        replaces: lets a query with another checkpoint begin anew under the name of the stream: what the error of the refused batch named.
+        replaces: lets a query with another checkpoint take over the name of the stream. The error of the refused batch shows the value.
     """
 
     location: str
@@ -87,13 +87,13 @@ class StreamSink:
             )
 
     def __call__(self, frame: Any, batch_id: int) -> None:
-        """Write a batch; what Spark calls."""
+        """Write a batch. Spark calls this method."""
         self.write(frame, batch_id)
 
     def write(
         self, data: object, batch_id: int, query_id: str | None = None, planned_ms: int | None = None
     ) -> Commit | None:
-        """Write a batch of rows in one commit; None if the table has it already.
+        """Write a batch of rows in one commit; None if the table has the batch already.
 
         ``query_id`` is the identity of the stream's query, ``planned_ms`` when the batch was planned (epoch milliseconds); a DataFrame of
         a running query has both. Raises `InvalidOptionError` for a batch of another checkpoint than the stream's, and as the operation does.
@@ -164,7 +164,7 @@ def _marks(table: HudiTable, stream: str) -> Iterator[Mark]:
 
 
 def _elsewhere(table: HudiTable, batch: StreamBatch) -> str:
-    """Another stream of the table that the query wrote; empty if there is none."""
+    """Return another stream of the table that the query has written; empty if there is none."""
     for _, commit in table.commits_with(QUERY_KEY):
         for key in commit.extra:
             if key.startswith(QUERY_KEY) and query_in(commit, key)[0] == batch.query:
@@ -174,6 +174,6 @@ def _elsewhere(table: HudiTable, batch: StreamBatch) -> str:
 
 @set_module("pyhudi.spark")
 def last_batch(table: HudiTable, stream: str) -> int | None:
-    """Return the number of the newest batch of the stream that the table has; None if it has none."""
+    """Return the number of the newest batch of the stream in the table; None if there is none."""
     newest = next(_marks(table, stream), None)
     return None if newest is None else newest.number

@@ -53,7 +53,7 @@ class PyhudiSource(DataSource):  # type: ignore[misc]  # PySpark has no types he
             return to_spark(self.pinned.schema())
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return a batch reader; one that accepts filters only if the option asks for it."""
+        """Return a batch reader. It accepts filters only if the option requests that."""
         with raised_in_task():
             made = FilteringReader if self.pinned.settings.push_filters else BatchReader
             return made(self.pinned, schema)

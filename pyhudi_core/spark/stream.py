@@ -3,7 +3,7 @@
 An offset is a completion time: every commit that completed up to it has been returned. Commits become visible in the order of their completion times,
 whatever their requested times are. So a commit that was requested early and completes late is after the offset; no commit is lost or returned twice.
 A batch (start, end] is read as of ``end``, so a repeated batch after a crash has the same rows. An offset also names the commit that completed then.
-A table that never had this commit is not the one that the checkpoint belongs to: its older commits would be skipped without a word.
+If a table never had this commit, the checkpoint belongs to another table, and the stream would silently skip older commits.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self._known: set[str] = set()
 
     def initialOffset(self) -> Offset:  # noqa: N802  (Spark's names, here and below)
-        """Say where a new stream begins."""
+        """Return the beginning of a new stream."""
         with raised_in_task():
             starting = self.settings.starting
             if starting == EARLIEST:
@@ -94,7 +94,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         """Return the slices or file groups that the commits between the offsets changed.
 
-        Raises `SnapshotExpiredError` if they were cleaned, `InvalidOptionError` for offsets of another table.
+        Raises `SnapshotExpiredError` if the slices were cleaned, and `InvalidOptionError` for offsets of another table.
         """
         after, until = start[_COMPLETED], end[_COMPLETED]
         if after >= until:
@@ -119,7 +119,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return _after(commits[-1]) if len(commits) else _at("")
 
     def _refuse_foreign(self, offset: Offset) -> None:
-        """Raise `InvalidOptionError` if the table never had the commit of an offset. A commit that a restore has undone was there."""
+        """Raise `InvalidOptionError` if the table never had the commit of an offset. Undone commits count."""
         commit, completed = offset.get(_COMMIT, ""), offset.get(_COMPLETED, "")
         if not commit or commit in self._known:
             return

@@ -1,4 +1,4 @@
-"""Which query of Spark a batch comes from, and when Spark planned the batch: Spark tells its sinks neither.
+"""Find the Spark query of a batch, and the time at which Spark planned the batch. Spark passes neither to its sinks.
 
 In ``foreachBatch`` Spark's session knows the running queries. A data source's tasks have the query as a property, and its commit runs in a process
 without a session, so it reads the time of planning from the checkpoint, if it can: ``offsets/<number>`` there is written when a batch is planned.
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 def query_of(data: object, number: int) -> tuple[str | None, int | None]:
-    """Return the identity of the query that brings this batch, and when the batch was planned (epoch milliseconds); None for what is not known.
+    """Return the identity of the batch's query, and the time at which the batch was planned (epoch milliseconds); None for unknown values.
 
     A DataFrame has the session of its query; other rows may have been made of one in the thread of the query.
     """
@@ -61,7 +61,7 @@ def _session_of(data: object) -> Any:
 def _found(session: Any, named: str | None, number: int) -> tuple[str, int | None] | None:
     """Return the query among those that run in the application of the session: the named one, or the one whose batches have this session.
 
-    A thread of the user's own has no local property that names it.
+    A user's own thread has no local property with the query.
     """
     for query in session._jsparkSession.sharedState().activeStreamingQueries().values():
         identity, execution = str(query.id().toString()), query.lastExecution()
@@ -74,7 +74,7 @@ def _found(session: Any, named: str | None, number: int) -> tuple[str, int | Non
 
 
 def planned_in(checkpoint: str, number: int, storage_options: Mapping[str, str]) -> int | None:
-    """When a batch was planned (epoch milliseconds), as the checkpoint says; None if it cannot be read from here."""
+    """Return when a batch was planned (epoch milliseconds), by the checkpoint; None if the checkpoint cannot be read from here."""
     if not checkpoint:
         return None
     try:

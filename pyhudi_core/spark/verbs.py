@@ -1,9 +1,9 @@
 """Refuse the verbs of PySpark that would make an entry of Spark's catalog for ``format("pyhudi")``, before Spark does anything.
 
-Spark passes none of an entry's options to a source in Python, the path included. So such an entry can never be read, and ``saveAsTable``
-would write rows and leave it behind. The source does not see the difference: a writer gets the same options from ``save(path)`` and from
-``saveAsTable``, and ``CREATE TABLE`` with columns calls no Python at all. Therefore `refuse_entries` wraps the methods of PySpark's classes,
-once for each process. Calls for other formats go on as before. Programs in other languages meet Spark's own behaviour: see ``docs/spark.md``.
+Spark passes no options of an entry to a source in Python, not even the path. So such an entry can never be read, and ``saveAsTable`` would write rows
+and leave a useless entry. The source cannot see the difference: a writer gets the same options from ``save(path)`` and from ``saveAsTable``, and
+``CREATE TABLE`` with columns calls no Python at all. Therefore `refuse_entries` wraps the methods of PySpark's classes, once for each process. Calls
+for other formats do not change. Programs in other languages get Spark's own behaviour: see ``docs/spark.md``.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _wrap(owner: type, verb: str, refuse: Callable[..., None]) -> None:
 
 @contextmanager
 def _of_views() -> Iterator[None]:
-    """Say what to do where Spark refuses to change a view of this format, which it does before it writes."""
+    """Add advice to Spark's error when it refuses to change a view of this format, which happens before it writes."""
     try:
         yield
     except PySparkException as error:
@@ -77,7 +77,7 @@ def _of_views() -> Iterator[None]:
 
 
 def _pass(*_: Any, **__: Any) -> None:
-    """Nothing is known before Spark resolves the name."""
+    """Do nothing, because nothing is known before Spark resolves the name."""
 
 
 # The arguments below have PySpark's names, by which callers give them.

@@ -1,10 +1,10 @@
 """``frame.write.format("pyhudi")`` and ``frame.writeStream.format("pyhudi")``: tasks stage the rows, then one commit writes them.
 
-Spark commits such a write in a Python process without a session, and no process lives from the plan to the commit, which could hold a reservation
-(decision 0019). So each task writes its rows as a Parquet file below ``.hoodie/.aux/.pyhudi/sink``, and the commit is an ordinary operation of the
-table over these files, in that process. Few rows are written from memory. More stay in files, and its memory is bounded (`engine.spilled`).
+Spark commits such a write in a Python process without a session. No process lives from the plan to the commit, so none can hold a reservation
+(decision 0019). So each task writes its rows as a Parquet file below ``.hoodie/.aux/.pyhudi/sink``, and the committing process runs an ordinary
+operation of the table with these files. It reads few rows into memory; many rows stay in files, so memory is bounded (`engine.spilled`).
 
-A batch of a stream is written exactly once, as by `sink.StreamSink`. Files of tasks that Spark gave up are in no message, so they are not read.
+A batch of a stream is written exactly once, as by `sink.StreamSink`. Files of tasks that Spark gave up are not in a message, so they are not read.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from pyhudi_core.transaction.layout import ROWS
 from pyhudi_core.write.streams import IN_MEMORY
 
 _BATCH_BYTES, _MOST_ROWS = 2 << 20, 65_536
-"""Of a batch that is read from a staged file."""
+"""The maximum bytes and rows of a batch that is read from a staged file."""
 PARTS = 4
-"""Streams in which the commit reads staged files."""
+"""The number of streams in which the commit reads staged files."""
 
 
 @dataclass
 class StagedTask(WriterCommitMessage):  # type: ignore[misc]  # PySpark has no types here
-    """What one task staged: a file (empty for no rows), the bytes of its rows in memory, their number, and the query of a stream."""
+    """The staged rows of one task: a file (empty for no rows), the bytes of its rows in memory, their number, and the query of a stream."""
 
     path: str
     bytes: int
@@ -56,8 +56,10 @@ class StagedRows:
 
     @classmethod
     def new(cls, settings: Settings, *, overwrite: bool) -> StagedRows:
-        """For a write that Spark plans now. Raises `UnsupportedTableError` for what needs a session, `TableVersionError` for a table
-        that is only read here, and what opening the table raises.
+        """Return the value for a write that Spark plans now.
+
+        Raises `UnsupportedTableError` if the write needs a session, `TableVersionError` for a table that is only read, and the errors of
+        `open_table`.
         """
         if overwrite:
             raise UnsupportedTableError(
@@ -73,7 +75,7 @@ class StagedRows:
         return open_storage(self.settings.path, dict(self.settings.storage_options))
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> StagedTask:
-        """Stage the rows of a task, a batch at a time. Raises `LimitExceededError`."""
+        """Stage the rows of a task, in batches. Raises `LimitExceededError`."""
         context = TaskContext.get()
         attempt = "0-0" if context is None else f"{context.partitionId()}-{context.taskAttemptId()}"
         query = None if context is None else context.getLocalProperty(QUERY_ID)
@@ -97,7 +99,7 @@ class StagedRows:
         return StagedTask(path, seen, count, query)
 
     def rows(self, messages: Sequence[StagedTask | None], schema: pa.Schema) -> pa.Table | SpilledRows:
-        """Return all staged rows: few of them in memory, many as they are. Raises `LimitExceededError` before they are read."""
+        """Return all staged rows: few rows in memory, many rows in their files. Raises `LimitExceededError` before it reads."""
         staged = [message for message in messages if message is not None and message.path]
         size = sum(message.bytes for message in staged)
         self.refuse_more(size)
@@ -114,7 +116,7 @@ class StagedRows:
         return SpilledRows(found, parts, Scratch(storage, self.folder), bytes=size, count=count)
 
     def refuse_more(self, seen: int) -> None:
-        """Raise `LimitExceededError` for more rows than the user allows in one commit."""
+        """Raise `LimitExceededError` if a commit would have more rows than the user allows."""
         limit = self.settings.max_bytes_per_write
         if limit is not None and seen > limit:
             raise LimitExceededError(
@@ -127,7 +129,7 @@ class StagedRows:
             )
 
     def remove(self, messages: Sequence[StagedTask | None]) -> None:
-        """Remove the staged rows, also of tasks that Spark gave up. Spark plans each batch of a stream anew, in a folder of its own."""
+        """Remove the staged rows, including those of tasks that Spark gave up. Spark plans each batch of a stream separately, with its own folder."""
         storage = self.storage()
         for folder in {self.folder, *(m.path.rpartition("/")[0] for m in messages if m is not None and m.path)}:
             waiting_rows.remove(storage, folder)
@@ -135,14 +137,14 @@ class StagedRows:
 
 @dataclass(frozen=True, slots=True)
 class StagedFile:
-    """The batches of one staged file, of so many rows; each iteration reads it."""
+    """The batches of one staged file, with the number of rows; each iteration reads the file."""
 
     storage: Storage
     path: str
     rows: int
 
     def schema(self) -> pa.Schema:
-        """Of its rows."""
+        """Return the schema of its rows."""
         with self.storage.open_input(self.path) as source:
             return ParquetBaseFile(source, self.path).schema
 

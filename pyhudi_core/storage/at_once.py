@@ -1,7 +1,7 @@
-"""Calls of a storage that do not wait for each other.
+"""Run independent storage calls concurrently.
 
-A network storage answers them at once, so they cost the time of one (`Capabilities.parallel_calls`). On any other storage they are made one after the
-other, in the given order, and without a thread. The executor is the caller's: the simulator's is serial, so every call is still a step of its own.
+On a network storage, concurrent calls take the time of one call (`Capabilities.parallel_calls`). On any other storage they are made one after the
+other, in the given order, and without a thread. The caller passes the executor: the simulator's is serial, so every call is still a separate step.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ R = TypeVar("R")
 
 
 def each(storage: Storage, executor: Executor, call: Callable[[T], R], items: Iterable[T]) -> list[R]:
-    """Return what the call returns for each item. Raises the first error, in the order of the items, when all calls have ended."""
+    """Return the result of the call for each item. Raises the first error, in the order of the items, after all calls have ended."""
     width = storage.capabilities.parallel_calls
     return [call(item) for item in items] if width <= 1 else executor.at_least(width).map(call, items)
 
 
 def both(storage: Storage, executor: Executor, first: Callable[[], A], second: Callable[[], B]) -> tuple[A, B]:
-    """Return what two calls return. Raises as `each`."""
+    """Return the results of two calls. Raises as `each`."""
     one: list[A] = []
     other: list[B] = []
     steps: tuple[Callable[[], None], ...] = (lambda: one.append(first()), lambda: other.append(second()))
@@ -36,20 +36,20 @@ def both(storage: Storage, executor: Executor, first: Callable[[], A], second: C
 
 
 def all_of(storage: Storage, executor: Executor, *steps: Callable[[], object]) -> None:
-    """Make these steps. Raises as `each`."""
+    """Run these steps. Raises as `each`."""
     each(storage, executor, _call, steps)
 
 
 @dataclass(frozen=True, slots=True)
 class Ahead(Generic[A]):
-    """A value that was asked for before it is needed. Its error is raised when it is needed, if it ever is."""
+    """A value that is requested before it is needed. Its error is raised only when the value is needed."""
 
     value: A | None
     error: HudiError | None = None
 
     @classmethod
     def of(cls, make: Callable[[], A]) -> Ahead[A]:
-        """Ask for the value now."""
+        """Request the value now."""
         try:
             return cls(make())
         except HudiError as error:

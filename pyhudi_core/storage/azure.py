@@ -51,7 +51,7 @@ _PUBLIC = "core.windows.net"
 
 @dataclass(frozen=True, slots=True)
 class AzureOptions:
-    """Storage options of Azure. The client finds credentials that are not given: in the environment, or from the machine's identity."""
+    """Storage options of Azure. The client finds missing credentials in the environment, or from the machine's identity."""
 
     account_name: str = storage_option(
         "account_name", "", "The storage account, if the location does not name it (`AZURE_STORAGE_ACCOUNT_NAME`)."
@@ -148,7 +148,7 @@ def _open(location: Location, given: Mapping[str, str]) -> Storage:
 
 
 def _account(host: str, config: Mapping[str, str], location: str) -> str:
-    """Return the account of a location: it is in its host, in the options or in the environment."""
+    """Return the account of a location: from its host, the options or the environment."""
     named = host.partition(".")[0]
     given = config.get("account_name", "")
     if named and given and named != given:

@@ -43,7 +43,7 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class StorageSpec:
-    """What a Spark task needs to open the same storage: the location and the storage options. The options are not printed."""
+    """The input with which a Spark task opens the same storage: the location and the storage options. The options are not printed."""
 
     location: str
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -79,13 +79,13 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class Waited:
-    """How often, and how many milliseconds together, requests waited because the store was busy (429, 503). Threads wait beside each other."""
+    """The number of waits for a busy store (429, 503), and their milliseconds in total. Waits of several threads may overlap."""
 
     times: int = 0
     ms: int = 0
 
     def since(self, before: Waited) -> Waited:
-        """Return what was waited after an earlier look."""
+        """Return the waits since an earlier look."""
         return Waited(self.times - before.times, self.ms - before.ms)
 
 
@@ -98,26 +98,27 @@ class Storage(Protocol):
 
     @property
     def location(self) -> str:
-        """The root as the user may write it, such as ``/lake/orders`` or ``s3://lake/orders``."""
+        """The root in the user's spelling, such as ``/lake/orders`` or ``s3://lake/orders``."""
         ...
 
     @property
     def real_location(self) -> str:
-        """The location without symbolic links, and with one spelling of the scheme: two storages of one folder have the same, however the user
-        writes it. Several stores may have such a folder: what opens the storage (endpoint, account) is no part of it, but is ``store``.
+        """The location without symbolic links, and with one spelling of the scheme: two storages of one folder have the same real location.
+
+        It does not contain the endpoint and the account: several stores may have such a folder, see ``store``.
         """
         return self.location
 
     @property
     def store(self) -> str:
-        """The endpoint that has the folder, as it was given; of Azure the account's. Empty where a location names one folder alone.
+        """The endpoint of the folder, in the user's spelling; for Azure that of the account. Empty if the location alone identifies the folder.
 
-        One endpoint may be written in several ways, so two texts can be of one store (`same_place.same_folder`).
+        One endpoint has several spellings, so two texts may mean one store (`same_place.same_folder`).
         """
         return ""
 
     def is_at(self, location: str) -> bool:
-        """Say whether a location, however it is written, is that of this storage; for one in the same store."""
+        """Return whether a location, in any spelling, is the location of this storage; for locations in the same store."""
         return location == self.location
 
     @property
@@ -127,19 +128,19 @@ class Storage(Protocol):
 
     @property
     def waited(self) -> Waited:
-        """The waits for a busy store until now, in this process; by default none."""
+        """The waits for a busy store so far in this process; by default none."""
         return NOT_WAITED
 
     def busy_time(self, seconds: float) -> object:
-        """Let requests wait for a busy store at most so long together, as long as somebody has the returned object.
+        """Limit the total wait for a busy store, as long as the returned object exists.
 
-        If several writes have one, the longest counts. A storage that is never busy returns an object without a meaning.
+        If several writes have such an object, the longest limit applies. A storage that is never busy returns an object without effect.
         """
         return None
 
     @property
     def unproved_server(self) -> str:
-        """The server, for messages, if it is not known to keep the conditions of writes; by default it is, and this is empty."""
+        """The server, for messages, if it is unknown whether it respects conditions of writes; by default empty."""
         return ""
 
     def spec(self) -> StorageSpec:
@@ -148,7 +149,7 @@ class Storage(Protocol):
 
     @property
     def allowed_sources(self) -> tuple[str, ...]:
-        """Locations of folders outside this one that the caller allows to read if the table's files name them; by default none."""
+        """Locations of other folders that the caller allows to read if the table's files name them; by default none."""
         return ()
 
     def get(self, path: str) -> bytes:
@@ -163,7 +164,7 @@ class Storage(Protocol):
         ...
 
     def get_tagged(self, path: str, unless: str = "") -> tuple[ObjectInfo, bytes] | None:
-        """Return the object's bytes with the facts that belong to them; None if its tag is ``unless``. Raises as `get`.
+        """Return the object's bytes with their facts; None if its tag is ``unless``. Raises as `get`.
 
         An object store answers this with one request. The default looks before and after the bytes are read, until both looks agree.
         """
@@ -217,14 +218,14 @@ class Storage(Protocol):
         ...
 
     def opening_once(self) -> Storage:
-        """Return the same storage for one operation, on files that do not change: on a network storage, a small one is read once.
+        """Return the same storage for one operation on unchanging files. On a network storage, it reads each small file once.
 
         The default is the storage itself.
         """
         return self
 
     def open_output(self, path: str) -> OutputFile:
-        """Open a new object for writing. It becomes visible under its path when it is closed; if it is aborted, it never does.
+        """Open a new object for writing. The object becomes visible when it is closed; an aborted object never becomes visible.
 
         The path must be unique: S3 refuses to replace an object here (`PreconditionFailedError` when it is closed), a disk replaces it.
         """
@@ -246,7 +247,7 @@ class Storage(Protocol):
         return self
 
     def sweep_temporaries(self, folder: str, older_than_ms: int, now_ms: int, deep: bool = True) -> builtins.list[str]:
-        """Remove the unfinished files in a folder (``deep``: and below it) that are older than this and that no running process has open.
+        """Remove the unfinished files in a folder (``deep``: and below it) that are older than this, and not open in a running process.
 
         Returns their paths.
         """
@@ -257,7 +258,7 @@ class Storage(Protocol):
         return
 
     def rename_folder(self, folder: str, new: str) -> None:
-        """Give a folder, with all that is in it, another path in one step. Raises `PreconditionFailedError` if something is at the new path."""
+        """Move a folder with all its contents to another path in one step. Raises `PreconditionFailedError` if the new path exists."""
         raise StorageError(
             "This storage does not rename a folder in one step",
             table=self.location,

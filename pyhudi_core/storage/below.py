@@ -23,7 +23,7 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True)
 class StorageBelow(Storage):
-    """The objects of ``parent`` below ``folder``. Each call is one call of ``parent``; both have the same capabilities."""
+    """The objects of ``parent`` below ``folder``. Each call makes one call of ``parent``; both have the same capabilities."""
 
     parent: Storage
     folder: str
@@ -127,7 +127,7 @@ class StorageBelow(Storage):
         self._call(self.parent.rename_folder, self._path(folder), self._path(new))
 
     def _call(self, call: Callable[_Arguments, _Result], *args: _Arguments.args, **named: _Arguments.kwargs) -> _Result:
-        """Call the parent storage. An error contains the path as the caller knows it, and the folder that it is relative to."""
+        """Call the parent storage. An error contains the path in the caller's form, and the folder that it is relative to."""
         try:
             return call(*args, **named)
         except HudiError as error:

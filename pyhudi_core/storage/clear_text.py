@@ -1,4 +1,4 @@
-"""A warning about requests in clear text: everybody between this machine and another one can read and change them, with their data and signatures."""
+"""A warning about requests in clear text: everybody on the network path can read and change them, with their data and signatures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _log = logging.getLogger(__name__)
 
 
 def warn_of_clear_text(endpoint: str, what: str) -> None:
-    """Warn once in this process if the endpoint is an ``http://`` address of another machine. ``what`` is there, such as "S3"."""
+    """Warn once in this process if the endpoint is an ``http://`` address of another machine. ``what`` names the server, such as "S3"."""
     parts = urlsplit(endpoint)
     if parts.scheme == "http" and not _is_here(parts.hostname or ""):
         _warn(parts.hostname or "", parts.port, what)
@@ -28,7 +28,7 @@ def _warn(host: str, port: int | None, what: str) -> None:
 
 
 def _is_here(host: str) -> bool:
-    """Say whether a host is this machine."""
+    """Return whether a host is this machine."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:

@@ -1,6 +1,7 @@
-"""Whether a store keeps conditions. One that ignores them answers every conditional write with success, and writers lose each other's commits.
+"""Test whether a store respects conditions. A store that ignores them answers every conditional write with success, so that writers overwrite each
+other's commits.
 
-Amazon, Google and Azure keep them. Of another server nobody knows: before the first table of a process is created in it, it has to refuse two writes.
+Amazon, Google and Azure respect them. Any other server is tested before a process creates its first table there: the server must refuse two writes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _proved: set[str] = set()
 
 
 def refuse_ignored_conditions(storage: Storage, executor: Executor, ids: Ids) -> None:
-    """Raise `StorageError` if the server of a storage is not known to keep conditions, and does not. It writes one object, and deletes it."""
+    """Raise `StorageError` if the server of a storage is unknown, and ignores conditions. The test writes one object, and deletes it."""
     server = storage.unproved_server
     if not server or server in _proved:
         return

@@ -41,7 +41,7 @@ _ENDPOINTS = ("GOOGLE_BASE_URL", "GOOGLE_ENDPOINT_URL")
 
 @dataclass(frozen=True, slots=True)
 class GoogleOptions:
-    """Storage options of Google Cloud Storage. The client finds credentials that are not given: in the environment, or from the machine's account."""
+    """Storage options of Google Cloud Storage. The client finds missing credentials in the environment, or from the machine's account."""
 
     service_account: str = storage_option(
         "service_account", "", "A file with the key of a service account (`GOOGLE_SERVICE_ACCOUNT`)."

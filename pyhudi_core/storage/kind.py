@@ -1,6 +1,6 @@
-"""What a kind of storage is (`StorageKind`), and how its options are read.
+"""Kinds of storage (`StorageKind`), and their options.
 
-A class of options declares each one where its value is (`storage_option`), for the code and for the page of options.
+A class of options declares each option at its field (`storage_option`), for the code and for the options page.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.paths import ALLOW_SOURCES, Location
 
 storage_option = partial(declared, scope=Scope.STORAGE)
-"""A field of the options of a storage, with its option: see `declared`. Its key is the name of the field."""
+"""Returns a field of a class of storage options, with its option (`declared`). The key of the option is the name of the field."""
 
 
 def secret_option(key: str, doc: str) -> Any:
-    """As `storage_option`, for a value that is a credential."""
+    """Return a field as `storage_option`, for a credential."""
     return field(default=Secret(""), metadata=storage_option(key, "", doc, secret=True).metadata)
 
 
@@ -63,7 +63,7 @@ _OTHER_NAMES = {
     "verify": "ca_bundle",
     "token": "session_token",
 }
-"""Names of options of S3 in other libraries, without the prefixes ``AWS_`` and ``fs.s3a.``: a message names what was meant."""
+"""Names of S3 options in other libraries, without the prefixes ``AWS_`` and ``fs.s3a.``, for suggestions in messages."""
 
 
 _NOT_HERE = {
@@ -84,7 +84,7 @@ _NOT_HERE = {
     **dict.fromkeys(("profile", "profile_name"), "Set the environment variable AWS_PROFILE."),
     **dict.fromkeys(("bucket", "bucket_name", "container", "container_name"), "The location names it."),
 }
-"""Options of other libraries that are not needed here, with what to do."""
+"""Options of other libraries that are not needed here, with advice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +92,9 @@ class OtherNames:
     """Names of the options of a kind of storage in other libraries (object_store, and so deltalake and Polars) and in the environment.
 
     Attributes:
-        prefixes: what these names may begin with, lower case; the longest first.
-        same: other names, without a prefix, and the option that each one is here.
-        bare: whether they are taken without a prefix, too.
+        prefixes: possible prefixes of these names, in lower case; the longest first.
+        same: other names, without a prefix, and the option for each.
+        bare: whether names without a prefix are accepted, too.
     """
 
     prefixes: tuple[str, ...]
@@ -113,10 +113,10 @@ class OtherNames:
 
 
 def in_own_names(values: type, given: Mapping[str, str], location: str, names: OtherNames) -> dict[str, str]:
-    """Return storage options by their names here.
+    """Return storage options under this package's names.
 
     Raises:
-        UnknownOptionError: this kind of storage does not have an option; the error says what was meant.
+        UnknownOptionError: this kind of storage does not have an option; the error suggests one.
         InvalidOptionError: an option is given twice, under two names and with two values.
     """
     known = [each.name for each in fields(values)]
@@ -137,7 +137,7 @@ def in_own_names(values: type, given: Mapping[str, str], location: str, names: O
 
 
 def refuse_bad_address(given: Mapping[str, str], name: str, what: str, location: str) -> None:
-    """Raise `InvalidOptionError` for an option that is no address. The message does not show it: it may have a password."""
+    """Raise `InvalidOptionError` for an option that is not a valid address. The message does not show it, because it may contain a password."""
     if not _is_address(str(given.get(name, ""))):
         raise InvalidOptionError(
             f"The storage option '{name}' is not the address of {what}",
@@ -147,7 +147,7 @@ def refuse_bad_address(given: Mapping[str, str], name: str, what: str, location:
 
 
 def _is_address(url: str) -> bool:
-    """Say whether a client takes this address, and errors may show it; empty is the cloud's own."""
+    """Return whether a client accepts this address, and errors may show it. Empty means the cloud's own address."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -163,13 +163,13 @@ def given_options(values: Any) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StorageKind:
-    """A kind of storage: all that the package knows of it beside its class.
+    """A kind of storage: all that the package knows about it, apart from its class.
 
     Attributes:
         scheme: the scheme of its locations, as `parse_location` gives it.
-        title: what it is, for the page of options.
+        title: its name, for the options page.
         values: the class of its options, which `storage_option` declares; its ``parse`` reads them, and needs neither the storage nor its package.
-        open: the storage at a location, with its options.
+        open: opens the storage at a location, with its options.
         extra: the extra with its package; empty if it needs none.
     """
 
@@ -180,12 +180,12 @@ class StorageKind:
     extra: str = ""
 
     def options(self) -> tuple[Option, ...]:
-        """Its options."""
+        """Return the options of this kind."""
         return options_of(self.scheme, self.values)
 
 
 def refuse_unknown(values: type, given: Mapping[str, str], location: str) -> None:
-    """Raise `UnknownOptionError` for a storage option that this kind of storage does not have, with what was meant."""
+    """Raise `UnknownOptionError`, with a suggestion, for a storage option that this kind of storage does not have."""
     known = [each.name for each in fields(values)]
     unknown = sorted(set(given) - set(known))
     if unknown:

@@ -37,7 +37,7 @@ from pyhudi_core.storage.refusals import refusal, refuse_large
 
 _SWEPT = 4
 _MOST_FOLDERS = 512
-"""So many folders are remembered as having no link in their paths."""
+"""The maximum number of folders that are remembered as having no link in their paths."""
 _PATH = attrgetter("path")
 _CAPABILITIES = Capabilities(
     put_if_absent=True, one_clock=True, temporaries=True, cheap_names=True, renames_folders=True
@@ -265,7 +265,7 @@ class LocalStorage(Storage):
     def _resolve(self, path: str, *, follow: bool = False) -> str:
         """Return the absolute path of an object; with ``follow`` it has no links.
 
-        Raises `UnsafePathError` if it is not below the root, or if it or a part of it can be no file and no folder.
+        Raises `UnsafePathError` if the path is not below the root, or if a part of it is neither a file nor a folder.
         """
         target = self._below_root + check_path(path, self._location)
         files.refuse_long(target)
@@ -278,14 +278,14 @@ class LocalStorage(Storage):
         return real if follow else target
 
     def _folder(self, folder: str) -> str:
-        """Return the absolute path of a folder. Raises as every call does, also for a name that no disk has."""
+        """Return the absolute path of a folder. Raises as every call, also for a name that a disk cannot have."""
         with self._errors(folder):
             return self._resolve(folder) if folder else self._real_root
 
     def _has_link(self, target: str) -> bool:
         """Say whether a part of a path below the root is a symbolic link. The root has none, and what is below a missing folder is missing, too.
 
-        The parts of a folder's path are looked at one by one once. As long as the path leads to the same folder (device and inode), it has no link.
+        Each part of a folder's path is checked once. Later, the path has no link as long as it leads to the same folder (device and inode).
         """
         folder = target.rpartition("/")[0]
         known = self._without_links.get(folder)
@@ -306,7 +306,7 @@ class LocalStorage(Storage):
         return stat.S_ISLNK(mode)
 
     def _remember(self, folder: str, found: os.stat_result) -> None:
-        """Remember a folder of whose path no part is a link."""
+        """Remember a folder whose path contains no link."""
         if len(self._without_links) >= _MOST_FOLDERS:
             self._without_links.clear()
         self._without_links[folder] = _identity(found)
@@ -367,7 +367,7 @@ class LocalStorage(Storage):
         return target, files.write_temporary(target, data, self._fsync)
 
     def _children(self, folder: str) -> Folder:
-        """Return the children of a folder. Without cleaning a folder keeps every version of every file, so the loop does little for each."""
+        """Return the children of a folder. Without cleaning a folder contains every version of every file, so the loop does little for each file."""
         absolute = self._folder(folder)
         base = folder + "/" if folder else ""
         objects: list[ObjectInfo] = []
@@ -404,7 +404,7 @@ class LocalStorage(Storage):
             raise self._unsafe("A folder is a symbolic link", path)
 
     def _look_at(self, entry: os.DirEntry[str], path: str) -> None:
-        """Refuse a child of a folder that can be no file and no folder. A link to nothing is refused when it is read."""
+        """Refuse a child of a folder that is neither a file nor a folder. A broken link is refused when it is read."""
         with self._errors(path), suppress(FileNotFoundError):
             files.refuse_special(os.stat(entry.path).st_mode)
 
@@ -429,7 +429,7 @@ class LocalStorage(Storage):
 
 
 def _identity(found: os.stat_result) -> tuple[int, int]:
-    """Return what tells a folder from every other one of this machine."""
+    """Return the identity of a folder on this machine."""
     return found.st_dev, found.st_ino
 
 

@@ -4,8 +4,8 @@ A temporary file is in the folder of the final file, because rename and link can
 with ``.tmp``; listings omit it. A killed process leaves temporary files behind, so abandoned ones can be removed. Hadoop keeps a checksum of ``name``
 in ``.name.crc`` and refuses a file that does not match it, so an old checksum file is removed before the file is published.
 
-Arrow reads and writes streams inside of its own code, so the errors of the operating system come out of a Parquet writer or an Arrow reader. They
-are errors of the package there, too: what is written goes through `_Sink`, and what is read ends the ``with`` of `LocalInputFile`.
+Arrow reads and writes streams inside of its own code, so a Parquet writer or an Arrow reader raises errors of the operating system. These become
+errors of the package, too: in `_Sink` for writes, and at the end of the ``with`` block of `LocalInputFile` for reads.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SPECIAL = {
 
 
 class SpecialFileError(Exception):
-    """What was found is no file, folder or link. Its bytes come from another process or a device, and may never come."""
+    """A path is not a file, folder or link. Its bytes come from another process or a device, and may never come."""
 
     def __init__(self, mode: int) -> None:
         super().__init__(_SPECIAL.get(stat.S_IFMT(mode), "neither a file nor a folder"))
@@ -50,7 +50,7 @@ def refuse_special(mode: int) -> None:
 
 
 def open_file(path: str) -> tuple[int, os.stat_result]:
-    """Open a regular file for reads, without waiting for anything else that may have its name. Returns a descriptor and the facts.
+    """Open a regular file for reads, and never wait for a special file. Returns a descriptor and the facts.
 
     Raises `SpecialFileError`, and OSError, for example `IsADirectoryError`.
     """
@@ -67,7 +67,7 @@ def open_file(path: str) -> tuple[int, os.stat_result]:
 
 
 def read_all(descriptor: int, size: int) -> bytes:
-    """Read so many bytes, or up to the end of the file if it became shorter."""
+    """Read ``size`` bytes, or up to the end of the file if it became shorter."""
     data = os.read(descriptor, size)
     if len(data) == size:
         return data
@@ -193,7 +193,7 @@ def sync(path: str) -> None:
 
 
 def refuse_long(path: str) -> None:
-    """Raise OSError for a path that Linux does not take. Without this, a call would make its folders first, or find that they are missing."""
+    """Raise OSError for a path that is too long for Linux. Otherwise a call would first create its folders, or report them as missing."""
     if len(path) <= _LONGEST_NAME and path.isascii():
         return
     data = os.fsencode(path)
@@ -227,7 +227,7 @@ def remove_quietly(path: str) -> None:
 
 
 def discard(temporary: str) -> None:
-    """Remove a temporary file. What the disk does not let go stays hidden, and is swept later."""
+    """Remove a temporary file. If the disk refuses, the file stays hidden, and is swept later."""
     with suppress(OSError):
         os.unlink(temporary)
 
@@ -236,7 +236,7 @@ _WRITE_BUFFER = 1 << 20
 
 
 class LocalInputFile(pa.OSFile):  # type: ignore[misc]  # pyarrow has no types
-    """A file that is read. Use it in a ``with``, which raises `StorageError` for what the operating system refuses inside of it."""
+    """A file that is read. Use it in a ``with`` block, which converts errors of the operating system to `StorageError`."""
 
     _table: str
     _path: str
@@ -320,9 +320,9 @@ class LocalOutputFile:
 
 
 class _Sink:
-    """Where Arrow writes the bytes of an output: a Python file object, because Arrow hands on the errors of those as they are.
+    """The target of Arrow's writes: a Python file object, because Arrow raises the errors of such objects unchanged.
 
-    After a failed write nobody knows how many bytes the file has, so every later write fails with the same error, and the file is never published.
+    After a failed write the length of the file is unknown, so every later write fails with the same error, and the file is never published.
     """
 
     def __init__(self, temporary: str, table: str, path: str) -> None:
@@ -353,7 +353,7 @@ class _Sink:
         raise refusal(self._error, *self._where) from self._error
 
     def flush(self) -> None:
-        """Nothing is buffered here."""
+        """Do nothing, because nothing is buffered here."""
 
     def close(self) -> None:
         if self.closed:
@@ -366,7 +366,7 @@ class _Sink:
             raise refusal(self._error, *self._where) from self._error
 
     def give_up(self) -> None:
-        """Write nothing more, and raise nothing."""
+        """Stop writing, and raise no error."""
         self._given_up = True
         with suppress(OSError):
             self.close()

@@ -57,7 +57,7 @@ class MemoryBucket:
     def write(
         self, key: str, data: bytes, now_ms: int, *, if_etag: str | None = None, absent: bool = False
     ) -> StoredObject:
-        """Store the object, on condition of a tag or of absence. Raises `PreconditionFailedError`."""
+        """Store the object, if the tag matches or the object is absent. Raises `PreconditionFailedError`."""
         with self._lock:
             old = self._objects.get(key)
             if (absent and old is not None) or (if_etag is not None and (old is None or old.etag != if_etag)):
@@ -70,7 +70,7 @@ class MemoryBucket:
             return stored
 
     def remove(self, key: str, if_etag: str | None = None) -> None:
-        """Remove the object, on condition of a tag. Raises `PreconditionFailedError`."""
+        """Remove the object, if the tag matches. Raises `PreconditionFailedError`."""
         with self._lock:
             old = self._objects.get(key)
             if if_etag is not None and (old is None or old.etag != if_etag):

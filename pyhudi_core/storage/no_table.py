@@ -1,6 +1,6 @@
-"""What is at a location that has no table. The error for it says what was found, and what to do now.
+"""Find out what is at a location without a table. The error says what was found, and what to do.
 
-It looks only after a table was not found, into few folders.
+It runs only if no table was found, and lists few folders.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.storage.own_part import HOODIE, is_table, own_part
 
 _FOLDERS = 30
-"""So many folders at and below the location are listed."""
+"""The maximum number of listed folders at and below the location."""
 _LOOKED = 200
-"""So many folders are looked at before a table is created in a folder that is not empty."""
+"""The maximum number of listed folders before a table is created in a folder that is not empty."""
 _LEVELS = 8
-"""So many folders above the location are looked at."""
+"""The maximum number of searched folders above the location."""
 _SHOWN = 5
 _SHORT = 3
-"""Letters of a short name."""
+"""The maximum letters of a short name."""
 _NOTHING = (".hoodie/hoodie.properties is missing", "Check the location, or make a table with create_table.")
 _PROPERTIES = f"{HOODIE}/hoodie.properties"
 
 
 @dataclass(slots=True)
 class _Found:
-    """What the folders at and below a location have: paths of tables, and the first files."""
+    """The contents of the folders at and below a location: paths of tables, and the first files."""
 
     tables: list[str] = field(default_factory=list)
     data_file: str | None = None
@@ -40,8 +40,10 @@ class _Found:
 
 
 def no_table(storage: Storage) -> TableNotFoundError:
-    """Return the error for a location without a table. It tells apart: a folder of tables, a part of a table, a file, tables of Delta and Iceberg,
-    Parquet files, a table whose ``.hoodie`` is gone, and a misspelt name.
+    """Return the error for a location without a table.
+
+    It distinguishes these cases: a folder of tables, a part of a table, a file, tables of Delta and Iceberg, Parquet files, a table whose ``.hoodie``
+    is gone, and a misspelt name.
     """
     place = storage.location
     try:
@@ -59,7 +61,10 @@ def _options_of(storage: Storage) -> Mapping[str, str]:
 
 
 def refuse_other_place(storage: Storage) -> None:
-    """Raise `TableError` if a new table here would be around or inside another one, of any format, whose files a user would lose sight of."""
+    """Raise `TableError` if a new table here would contain another table, or be inside one, of any format.
+
+    The user could lose its files from view.
+    """
     place, options = storage.location, _options_of(storage)
     try:
         top = storage.list_folder("")
@@ -100,7 +105,7 @@ def _what_is_there(place: str, options: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _others(storage: Storage, top: Folder, found: _Found) -> tuple[str, str] | None:
-    """Say which tables of other folders or formats are here, and what to do; None if there are none."""
+    """Return which tables of other folders or formats are here, with advice; None if there are none."""
     if "_delta_log" in top.folders:
         return "it is a Delta table", _foreign("deltalake.DeltaTable(location).to_pyarrow_table()")
     if _is_iceberg(storage, top):
@@ -121,7 +126,7 @@ def _part_of(place: str, options: Mapping[str, str]) -> tuple[str, str] | None:
 
 
 def first_data_file(storage: Storage) -> str | None:
-    """Return the path of a data file of Hudi in a folder without ``.hoodie``; None if none was found. Tables inside are passed over."""
+    """Return the path of a Hudi data file in a folder without ``.hoodie``; None if there is none. Skips tables inside the folder."""
     pending, looked = [""], 0
     while pending and looked < _LOOKED:
         place = pending.pop()

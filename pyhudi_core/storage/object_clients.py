@@ -1,8 +1,7 @@
 """The connection to a bucket of Google Cloud Storage or a container of Azure, through obstore.
 
 obstore never repeats a request here: requests are repeated by `Clients.ask` and ``settling``, which wait for a busy store and know whether a
-repetition is safe. Only the parts of a large upload are repeated by obstore. Until the store has answered once, a missing connection is an error
-at once.
+repetition is safe. obstore repeats only the parts of a large upload. Until the store has answered once, a missing connection is an immediate error.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from pyhudi_core.storage.settling import BUSY_HINT, AskedObject, Busy, RequestEn
 T = TypeVar("T")
 _CONNECT = "4s"
 _SHORT, _LONG = "8s", "120s"
-"""Bounds for one request: a question or a small object, and an object or a piece of one."""
+"""Time limits for one request: for a question or a small object, and for an object or a piece of one."""
 _FIRST_ATTEMPTS = 2
 _PART_RETRIES = 8
 _broken_by_fork = False
@@ -40,13 +39,13 @@ class Provider:
     Attributes:
         title: its name.
         client: the class of obstore.
-        place: what a bucket is called there.
+        place: the cloud's word for a bucket.
         versions: whether conditions take the version of an object, not its tag.
         lists_after: whether it lists objects after a given one.
-        environment: what the names of its environment variables begin with.
+        environment: the prefix of its environment variables.
         rights, address: hints for wrong credentials and addresses.
-        hosts: what the cloud's own addresses end with.
-        refused_letter: a letter that the store takes for another one in names.
+        hosts: the endings of the cloud's own addresses.
+        refused_letter: a letter in names that the store confuses with another one.
     """
 
     title: str
@@ -61,13 +60,13 @@ class Provider:
     refused_letter: str = ""
 
     def own(self, endpoint: str) -> bool:
-        """Say whether an address is the cloud's own, not that of an emulator or another server."""
+        """Return whether an address is the cloud's own, and not that of an emulator or another server."""
         return not endpoint or any(
             urlsplit(endpoint).hostname == name or endpoint.endswith(f".{name}") for name in self.hosts
         )
 
     def hint(self, found: Failure) -> str:
-        """Say what to do about a failure."""
+        """Return the advice for a failure."""
         if found.no_place:
             return f"Check the {self.place}'s name in the location; it is not made here."
         if found.about_credentials or found.status in (401, 403):
@@ -137,11 +136,11 @@ class Clients:
         """Make a call that may be repeated, until it succeeds or repeating it does not help.
 
         Args:
-            settler: has the waits.
+            settler: controls the waits.
             target: the object.
             call: the call of obstore.
-            changes: whether it changes something; then the state is unknown if no answer comes.
-            of_object: whether the object may be missing; a listing is of none.
+            changes: whether the call changes something. Then a missing answer means that the state is unknown.
+            of_object: whether the call is about one object, which may be missing. A listing is not.
         """
         patience = settler.patience()
         attempts = 0
@@ -164,7 +163,7 @@ class Clients:
         return verdict_on(found, reached=True) in (RequestEnd.UNCLEAR, RequestEnd.NO_EFFECT)
 
     def call(self, call: Callable[[], T]) -> T:
-        """Make a call of obstore once; notice whether the store answers."""
+        """Make a call of obstore once, and record whether the store answers."""
         global _used  # noqa: PLW0603
         if _broken_by_fork:
             raise StorageError(
@@ -206,7 +205,7 @@ class Clients:
 
 @dataclass(frozen=True, slots=True)
 class ObjectJudge:
-    """Knows the errors of obstore (`settling.ErrorReader`)."""
+    """Reads the errors of obstore (`settling.ErrorReader`)."""
 
     clients: Clients
 

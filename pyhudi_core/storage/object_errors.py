@@ -1,6 +1,6 @@
-"""What the errors of obstore mean. obstore gives them as text: the request, the status and the store's answer, and the values of the Rust library.
+"""Interpret the errors of obstore, which are text: the request, the status and the store's answer, and the values of the Rust library.
 
-No text of an error is shown before its secrets are masked: the address of a request may have a signature.
+Secrets in the text are masked before it is shown, because the address of a request may contain a signature.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ _SHOWN = 400
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What an error says: the status of the answer (0: there was none), the store's word for it, its message, and the kind of a broken connection."""
+    """The content of an error: the status of the answer (0: there was none), the store's error code, its message, and the kind of a broken
+    connection.
+    """
 
     status: int
     code: str
@@ -74,7 +76,7 @@ class Failure:
 
 
 def failure_of(error: Exception) -> Failure:
-    """Return what an error says."""
+    """Return the content of an error."""
     text, _, debug = str(error).partition("\n\nDebug source:")
     found = _STATUS.search(debug)
     status = int(found[1]) if found else 404 if isinstance(error, FileNotFoundError) else 0
@@ -92,7 +94,7 @@ def failure_of(error: Exception) -> Failure:
 
 
 def verdict_on(found: Failure, *, reached: bool) -> RequestEnd:
-    """Say what a failure means for the request. Of a store that has never answered, a missing answer is no passing trouble."""
+    """Return what a failure means for the request. If the store has never answered, a missing answer is not temporary."""
     if found.about_credentials or (found.kind in _NO_ANSWER and not reached):
         return RequestEnd.REFUSED
     if found.not_sent:

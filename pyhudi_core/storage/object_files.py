@@ -1,7 +1,7 @@
 """Writes of data files to Google Cloud Storage and Azure.
 
-A small file is one request on condition that the object does not exist. A large one goes up in parts, several at once, and at most
-`PARTS_AT_ONCE` parts of `PART_SIZE` bytes are in memory. Its completion has no condition in obstore: before it, the object is looked for.
+A small file is one request, on condition that the object does not exist. A large file is uploaded in concurrent parts; at most `PARTS_AT_ONCE` parts
+of `PART_SIZE` bytes are in memory. obstore has no condition for the completion, so this module first checks that the object does not exist.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from pyhudi_core.storage.settling import AskedObject, failed, unknown
 
 T = TypeVar("T")
 NONCE = "pyhudi_write"
-"""The name of the nonce in an object's metadata. Azure takes no hyphen in it."""
+"""The key of the nonce in an object's metadata. Azure allows no hyphen in it."""
 PART_SIZE = 8 << 20
 PARTS_AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True)
 class FoundObject:
-    """An object that was looked at: its facts, the nonce of the write that made it, and its version, if the store counts them."""
+    """A found object: its facts, the nonce of its write, and its version if the store has versions."""
 
     info: ObjectInfo
     nonce: str

@@ -1,11 +1,11 @@
 """Storage in Google Cloud Storage and Azure, through obstore.
 
 Invariants: conditional writes report their success even if a request is repeated (``settling``). An opened object does not change for its reader:
-later ranges are asked for on condition of its tag. Listings are asked for by folder, and filtered here: obstore's prefixes are whole names, and not
-every store lists objects after a given one. Folder markers of other tools are not objects.
+later ranges are requested on condition of its tag. Listings are requested by folder, and filtered here, because obstore's prefixes are whole names,
+and not every store lists objects after a given one. Folder markers of other tools are not objects.
 
-Google's conditions take the generation of an object, not its tag. It comes with each answer but that of a listing, so it is remembered; an unknown
-one costs a request.
+Google's conditions use the generation of an object, not its tag. Every answer except that of a listing has the generation, so it is cached; an
+unknown generation costs a request.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ T = TypeVar("T")
 _CAPABILITIES = Capabilities(put_if_absent=True, put_if_match=True, parallel_calls=16)
 _DELETED_AT_ONCE = 16
 _BATCH = 250
-"""Objects of one call of obstore; Azure deletes up to 256 with one request."""
+"""The number of objects in one call of obstore; Azure deletes up to 256 with one request."""
 _VERSIONS = 1_000
 _FOLDER_MARK = "hdi_isfolder"
 """Azure's hierarchical namespaces show a folder as an object with this metadata."""
@@ -205,9 +205,10 @@ class ObjectStorage(Storage):
         report_failed(wrong, len(targets), self._location)
 
     def delete_if_match(self, path: str, etag: str) -> None:
-        """Remove the object if its tag is ``etag``: obstore has no such call. An empty object replaces it on that condition, and is deleted then.
+        """Remove the object if its tag is ``etag``. obstore has no such call, so an empty object first replaces it on this condition, and is then
+        deleted.
 
-        If the process ends in between, the empty object stays; no reader takes it for the old one.
+        If the process ends in between, the empty object stays; no reader confuses it with the old one.
         """
         self.put_if_match(path, b"", etag)
         self._delete(self._target(path))
@@ -253,7 +254,7 @@ class ObjectStorage(Storage):
         return self._clients.ask(self._settler, self._place(folder), call, of_object=False)
 
     def _once(self, target: ObjectTarget, call: Callable[[], T]) -> T:
-        """Make a call that changes something, and that obstore itself repeats as far as that is safe."""
+        """Make a call that changes something, and that obstore repeats itself if that is safe."""
         try:
             return self._clients.call(call)
         except ERRORS as error:
@@ -269,7 +270,7 @@ class ObjectStorage(Storage):
         return self._settle(target, lambda: self._send(target, data, "create", nonce), nonce, None)
 
     def _settle(self, target: ObjectTarget, send: Callable[[], Any], nonce: str, etag: str | None) -> Any:
-        """Send a conditional request; ``etag``: the tag that it replaces, None if it creates."""
+        """Send a conditional request. ``etag``: the tag of the object to replace; None to create it."""
 
         def find_own() -> Any | None:
             found = self._find(target)
@@ -282,7 +283,7 @@ class ObjectStorage(Storage):
         return self._settler.settle(target, self._judge, lambda: self._clients.call(send), find_own)
 
     def _find(self, target: ObjectTarget) -> FoundObject | None:
-        """Look at an object; None if it does not exist."""
+        """Return the object; None if it does not exist."""
         try:
             return self._ask(target, lambda: self._look(target))
         except ObjectNotFoundError:
@@ -293,7 +294,7 @@ class ObjectStorage(Storage):
         return FoundObject(self._info(target, found), str(found.attributes.get(NONCE, "")), found.meta["version"] or "")
 
     def _at_version(self, target: ObjectTarget, etag: str, call: Callable[[Any], T]) -> T:
-        """Make a request on condition that the object has this tag; it is given the version as obstore takes it."""
+        """Make a request on condition that the object has this tag. The call gets the version in obstore's form."""
         if not self._provider.versions:
             return call({"e_tag": _quoted(etag)})
         known, version = self._versions.get(target.key, ("", ""))
@@ -316,7 +317,7 @@ class ObjectStorage(Storage):
             return
 
     def _delete_batch(self, batch: builtins.list[ObjectTarget]) -> bool:
-        """Delete objects with one call of obstore; say whether all are gone."""
+        """Delete objects with one call of obstore. Return whether all are deleted."""
         if len(batch) < 2:
             return not batch
         try:
@@ -326,7 +327,7 @@ class ObjectStorage(Storage):
         return True
 
     def _read(self, target: ObjectTarget, options: Any) -> tuple[ObjectInfo, bytes]:
-        """Get an object as a whole; a large one in pieces. Raises `_NotModifiedError` on the condition of the options."""
+        """Get a complete object; a large one in pieces. Raises `_NotModifiedError` on the condition of the options."""
 
         def call() -> tuple[ObjectInfo, bytes | None]:
             try:
@@ -388,7 +389,7 @@ class ObjectStorage(Storage):
 
 @dataclass(frozen=True, slots=True)
 class _Uploads:
-    """The requests for one data file that is written (`object_files.Uploads`)."""
+    """The requests for one data file (`object_files.Uploads`)."""
 
     storage: ObjectStorage
     target: ObjectTarget
@@ -419,7 +420,7 @@ class _NotModifiedError(Exception):
 
 
 def _without_marks(objects: builtins.list[ObjectInfo]) -> builtins.list[ObjectInfo]:
-    """Return sorted objects without the empty ones that stand for a folder: there are objects below them."""
+    """Return sorted objects without empty ones that stand for a folder, because there are objects below them."""
     paths = [info.path for info in objects if "/" in info.path]
     above = {path[:at] for path in paths for at, letter in enumerate(path) if letter == "/"}
     return [info for info in objects if info.path and (info.size or info.path not in above)]

@@ -44,7 +44,7 @@ def open_storage(location: Place, options: Mapping[str, str] | None = None) -> S
 
 
 def refuse_unfit_storage_options(location: Place, options: Mapping[str, str]) -> None:
-    """Raise what `open_storage` raises for these options; opens nothing, and needs no package of a storage."""
+    """Raise the errors of `open_storage` for these options. Opens nothing, and needs no package of a storage."""
     parsed = parse_location(location)
     _kind(parsed).values.parse(options, parsed.text)
 

@@ -1,7 +1,7 @@
-"""Which files below a table's folder are its own: the one rule for all that walks or lists a table.
+"""Decide which files below a table's folder belong to the table. All listings of a table use this rule.
 
-A folder that has a ``.hoodie`` is another table, and nothing in it belongs to the table above it. Hudi reads by the same rule. Only below the
-table's own ``.hoodie`` there is no other table: its metadata table belongs to it.
+A folder with a ``.hoodie`` is another table, and no file in it belongs to the table above it. Hudi reads by the same rule. The exception is the
+table's own ``.hoodie``: the metadata table in it belongs to the table.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def is_other_table(path: str, names: Iterable[str]) -> bool:
 
 
 def own_part(path: str, folder: Folder) -> Folder:
-    """Return what of a folder belongs to the table, without its ``.hoodie``: nothing, if the folder is another table."""
+    """Return the contents of a folder that belong to the table, without its ``.hoodie``; nothing if the folder is another table."""
     if is_other_table(path, folder.folders):
         return Folder((), ())
     return Folder(folder.objects, tuple(name for name in folder.folders if name.rpartition("/")[2] != HOODIE))
@@ -35,7 +35,7 @@ def own_part(path: str, folder: Folder) -> Folder:
 def objects_of_table(storage: Storage, executor: Executor) -> list[ObjectInfo]:
     """Return all objects of a table outside of its ``.hoodie``.
 
-    Tables inside its folder are left out: their files would look like files of this one.
+    Leaves out tables inside its folder, because their files would look like files of this table.
     """
     top = storage.list_folder("")
     folders = [path for path in top.folders if path != HOODIE]
@@ -44,7 +44,7 @@ def objects_of_table(storage: Storage, executor: Executor) -> list[ObjectInfo]:
 
 
 def _without_other_tables(objects: Iterable[ObjectInfo]) -> list[ObjectInfo]:
-    """Return the objects, at any depth below a table, that are its own; its ``.hoodie`` is not among them."""
+    """Return the objects, at any depth below a table, that belong to it, without its ``.hoodie``."""
     found = [info for info in objects if not info.path.startswith(f"{HOODIE}/")]
     inside = f"/{HOODIE}/"
     others = {info.path.partition(inside)[0] + "/" for info in found if inside in info.path}
@@ -52,7 +52,7 @@ def _without_other_tables(objects: Iterable[ObjectInfo]) -> list[ObjectInfo]:
 
 
 def other_tables(folders: Iterable[str], list_folders: Callable[[Sequence[str]], Sequence[Folder]]) -> list[str]:
-    """Say which of the folders below a table, and of those above them, are other tables. Each folder is listed once."""
+    """Return which folders below a table, or folders above these, are other tables. Lists each folder once."""
     ways = [folder.split("/") for folder in folders if folder]
     wanted = sorted({"/".join(parts[: depth + 1]) for parts in ways for depth in range(len(parts))})
     listed = list_folders(wanted) if wanted else ()

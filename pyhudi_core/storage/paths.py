@@ -50,7 +50,7 @@ _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*(?:\.[A-Za-z0-9-]+)+")
 _AZURE_ADDRESS = re.compile(
     r"^https://([a-z0-9-]{3,})\.(?:dfs|blob)\.([a-z0-9.-]+\.[a-z]+)/([^/@:?#]+)(/[^?#]*)?$", re.IGNORECASE
 )
-"""An address of Azure as its portal shows it."""
+"""An address of Azure as the portal shows it."""
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
 
 
@@ -86,11 +86,11 @@ class Location:
         return self.bucket.partition("@")[2].lower()
 
     def may_be(self, other: Location) -> bool:
-        """Say whether two locations can be of one folder: they are spellings of one location, and name no two accounts."""
+        """Return whether two locations can mean one folder: they are spellings of one location, and do not name two accounts."""
         return self.canonical == other.canonical and (not self.host or not other.host or self.host == other.host)
 
     def in_store_of(self, other: Location) -> str:
-        """Return the location of a folder with this path and container where the account is that of another location, if that names one."""
+        """Return the location of a folder with this path and container, in the account of another location, if that names one."""
         if self.scheme != "azure" or self.host == other.host:
             return self.text
         account = f"@{other.host}" if other.host else ""
@@ -98,7 +98,7 @@ class Location:
 
 
 def is_catalog_address(location: object) -> bool:
-    """Say whether a text is the address of a table or a database in a catalog (``catalog/addresses.py``), not that of a folder."""
+    """Return whether a text is the address of a table or a database in a catalog (``catalog/addresses.py``), and not that of a folder."""
     return isinstance(location, str) and location.lower().startswith(tuple(f"{one}://" for one in _CATALOGS))
 
 
@@ -213,7 +213,7 @@ def sources_text(folders: Iterable[str]) -> str:
 
 
 def allowing(options: Mapping[str, str] | None, sources: Place | Sequence[Place]) -> Mapping[str, str]:
-    """Return storage options that allow these folders, too."""
+    """Return storage options that also allow these folders."""
     if not sources:
         return options or {}
     given = dict(options or {})
@@ -223,7 +223,7 @@ def allowing(options: Mapping[str, str] | None, sources: Place | Sequence[Place]
 
 
 def check_path(path: str, table: str) -> str:
-    """Return an object's path if it is safe (`way_out`) and names something.
+    """Return an object's path if it is safe (`way_out`) and not empty.
 
     Raises:
         UnsafePathError: the path is not safe.

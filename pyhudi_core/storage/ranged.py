@@ -1,7 +1,7 @@
 """Random reads of an object in a store: a raw file over range requests.
 
-A large read is split into pieces that are asked for beside each other, so it is not slower than the network. At most `PIECES_AT_ONCE` pieces of
-`PIECE` bytes are in memory beside the reader's own buffer.
+A large read is split into concurrent requests, so it is not slower than the network. At most `PIECES_AT_ONCE` pieces of `PIECE` bytes are in memory,
+in addition to the reader's buffer.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from typing import Any
 import pyarrow as pa
 
 READ_AHEAD = 1 << 20
-"""Bytes of the first request, which are all of a small object, and of later reads that ask for less."""
+"""Bytes of the first request, which often is the complete object, and the minimum bytes of later requests."""
 PIECE = 8 << 20
 PIECES_AT_ONCE = 4
 
 _MOST_KEPT = 16 << 20
 
 ReadRange = Callable[[int, int], bytes]
-"""Reads the bytes from a position up to another one, of the version of the object that was opened."""
+"""Reads the bytes between two positions of the opened version of the object."""
 
 
 def open_ranged(path: str, size: int, beginning: bytes, read_range: ReadRange) -> pa.NativeFile:
-    """Open an object of which the beginning is known."""
+    """Open an object whose beginning is known."""
     if len(beginning) == size:
         return pa.BufferReader(pa.py_buffer(beginning))
     return pa.PythonFile(io.BufferedReader(RangedReader(path, size, beginning, read_range), READ_AHEAD), mode="r")
 
 
 class SmallFiles:
-    """The small files that one operation has opened: the bytes of each are asked for once. ``_MOST_KEPT`` bytes of them are kept."""
+    """The small files that one operation has opened: each is read once. At most ``_MOST_KEPT`` bytes are held."""
 
     def __init__(self) -> None:
         self._files: dict[str, bytes] = {}
@@ -51,7 +51,7 @@ class SmallFiles:
 
 
 def read_pieces(read_range: ReadRange, start: int, into: memoryview) -> None:
-    """Fill the buffer with the bytes from a position on."""
+    """Fill the buffer with the bytes from a position."""
     pieces = [(at, min(at + PIECE, len(into))) for at in range(0, len(into), PIECE)]
 
     def fill(piece: tuple[int, int]) -> None:
@@ -71,8 +71,8 @@ class RangedReader(io.RawIOBase):
     Args:
         path: the object, for messages.
         size: its size.
-        beginning: its first bytes, which are not asked for again.
-        read_range: asks for others.
+        beginning: its first bytes, which are not requested again.
+        read_range: requests other bytes.
     """
 
     def __init__(self, path: str, size: int, beginning: bytes, read_range: ReadRange) -> None:

@@ -1,4 +1,4 @@
-"""What an error of the operating system means for the person who gets it: one rule for every call of a storage that reaches a disk."""
+"""Errors of the operating system as errors of this package, by one rule for every call of a storage on a disk."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 from pyhudi_core.errors import LimitExceededError, StorageError, StorageStateUnknownError
 
 MOST_BYTES = 256 << 20
-"""The largest object that is read as a whole. Timeline files, properties and locks are; data files and logs are read in parts."""
+"""The largest object that is read as a whole, such as a timeline file, properties or a lock. Data files and logs are read in parts."""
 _AGAIN = "Then write again: the next write removes what this one left."
 _ROOM = (
     "`pyhudi sweep LOCATION` deletes files that nothing names, and needs no room. `pyhudi clean LOCATION --option hoodie.clean.commits.retained=1` "
@@ -59,7 +59,7 @@ def refusal(error: OSError, table: str, path: str, *, done: bool = False) -> Sto
         error: the operating system's error.
         table: the storage's location.
         path: the object, relative to the table.
-        done: the object has its new content, and it is not known whether a power failure would undo that.
+        done: whether the object has its new content. Then a power failure may still undo the change.
     """
     number = error.errno or 0
     what, hint = _REASONS.get(number, ("The operating system refused the call", _OTHER))

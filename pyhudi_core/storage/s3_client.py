@@ -55,7 +55,7 @@ _SAID_BY_S3 = {
 _PASSING = (408, 429, 500, 502, 503, 504)
 _PASSING_CODES = ("RequestTimeout", "PriorRequestNotComplete", "SlowDown", "InternalError")
 _ASK_ABOVE = 1 << 20
-"""Bytes of an object above which the store is asked before they are sent: it may refuse the request, and then they were sent in vain."""
+"""For larger objects, the client asks the store before it sends the bytes, because the store may refuse the request."""
 _RIGHTS = "Check the credentials, and that they may read and write below the table's prefix."
 _REGION = "Set the storage option region (or AWS_REGION) to the bucket's region."
 _ELSEWHERE = f"The bucket has another address. {_REGION} If endpoint_url is given, check it, and whether it begins with http or https."
@@ -82,26 +82,26 @@ _OTHER_HINT = "Check the endpoint, the region and the credentials, and try again
 
 @dataclass(slots=True)
 class S3Clients:
-    """The client that sends each request once, and the one for a store that has not answered yet, which waits only seconds for an answer."""
+    """The client that sends each request once, and a client for a store that has not answered yet, with a time limit of seconds."""
 
     ordinary: Any
     first: Any
     busy: Busy = field(default_factory=Busy)
     reached: bool = False
-    """Whether the store has answered, whatever its answer was."""
+    """Whether the store has ever answered."""
 
     silence: Silence = field(default_factory=Silence)
 
     @property
     def once(self) -> Any:
-        """The client for the next request. Raises the error of another one if the store has never answered."""
+        """The client for the next request. Raises the error of an earlier request if the store has never answered."""
         if self.reached:
             return self.ordinary
         self.silence.raise_if_silent()
         return self.first
 
     def watch(self) -> None:
-        """Notice the first answer."""
+        """Watch for the first answer."""
         for client in (self.ordinary, self.first):
             client.meta.events.register_first("needs-retry.s3", self._notice)
 
@@ -115,11 +115,11 @@ class S3Clients:
 
 
 class RepeatingClient:
-    """The client of boto3, whose requests are repeated until they succeed or repeating them does not help. They are safe to repeat.
+    """A boto3 client for requests that are safe to repeat. Repeats each request until it succeeds, or until a repetition does not help.
 
     Args:
         clients: send each request once.
-        settler: has the waits.
+        settler: controls the waits.
     """
 
     def __init__(self, clients: S3Clients, settler: Settler) -> None:
@@ -128,7 +128,7 @@ class RepeatingClient:
 
     @property
     def meta(self) -> Any:
-        """What boto3's client says of itself."""
+        """The metadata of boto3's client."""
         return self._clients.ordinary.meta if self._clients.reached else self._clients.first.meta
 
     def __getattr__(self, name: str) -> Any:
@@ -204,7 +204,7 @@ def _connect(options: S3Options, surroundings: tuple[tuple[str, str], ...], pid:
 
 
 def session_of(options: S3Options) -> Any:
-    """Return the session with the credentials of the options: the given ones, those that boto3 finds, or those of the role that these assume."""
+    """Return the session with the credentials: the given ones, those that boto3 finds, or those of the role that these assume."""
     session = boto3.session.Session(
         aws_access_key_id=options.access_key_id or None,
         aws_secret_access_key=str(options.secret_access_key) or None,
@@ -233,13 +233,13 @@ def session_of(options: S3Options) -> Any:
 
 
 def _refuse_other_server(http_response: Any, parsed: Any, model: Any, **_: object) -> None:
-    """Raise an error for a page of some other server, which answers everything with success."""
+    """Raise an error for a page of another server that answers everything with success."""
     if http_response.status_code < 300 and not any(name in parsed for name in _SAID_BY_S3[model.name]):
         raise ResponseParserError(f"a success without {_SAID_BY_S3[model.name][0]}")
 
 
 def _send_at_once(request: Any, **_: object) -> None:
-    """Do not ask before a small object is sent."""
+    """Send a small object without asking the store first."""
     # With Amazon's newer checksums the content is wrapped, and a header has its length.
     length = request.headers.get("X-Amz-Decoded-Content-Length")
     size = int(length) if length else determine_content_length(request.data)
@@ -284,7 +284,7 @@ def s3_errors(table: str, path: str, *, changes: bool = False) -> Iterator[None]
 
 
 def refused(error: Exception, table: str, path: str, *, unclear: bool = False) -> StorageError:
-    """Return the error of the package for an error of boto3. It says which of bucket, region, endpoint and credentials is wrong."""
+    """Return this package's error for an error of boto3. It says whether the bucket, region, endpoint or credentials are wrong."""
     what, hint = _said(error)
     kind = StorageStateUnknownError if unclear else StorageError
     return kind(what, table=table, path=path, hint=hint)

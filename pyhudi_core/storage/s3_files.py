@@ -1,9 +1,9 @@
 """Random reads of an S3 object, and writes of a large object in parts.
 
-Opening reads the first bytes, which are all of a small object. Further reads are range requests on condition of the tag that the object had then, so
-a reader never mixes two versions. A small file is one put; the parts of a large one go up beside each other, and writes hold at most the
-`PARTS_AT_ONCE` parts that are on their way and the next one in memory. A file is published on condition that the object does not exist
-(If-None-Match), so a data file never replaces another one, whatever names two writers choose.
+Opening reads the first bytes, which often are the complete object. Further reads are range requests on condition of the object's tag, so a reader
+never mixes two versions. A small file is one put; a large file is uploaded in concurrent parts, and a write has at most `PARTS_AT_ONCE` running parts
+and the next part in memory. A file is published on condition that the object does not exist (If-None-Match), so a data file never replaces another
+one, whatever names two writers choose.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _BROKEN_BODY = (ResponseStreamingError, OSError)
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """Bytes of an object, from its beginning or from a range, and the facts that belong to them; ``size`` is that of the complete object."""
+    """Bytes of an object, from its beginning or from a range, and its facts; ``size`` is the size of the complete object."""
 
     data: bytes
     size: int
@@ -44,7 +44,7 @@ class Body:
 
 
 def read_object(client: Any, target: S3Object, **condition: str) -> Body | None:
-    """Get an object; None if a condition (If-None-Match) says that it is the known one."""
+    """Get an object; None if a condition (If-None-Match) shows that the caller knows it."""
     try:
         return _read(client, target, **condition)
     except _NotModifiedError:
@@ -52,7 +52,7 @@ def read_object(client: Any, target: S3Object, **condition: str) -> Body | None:
 
 
 def read_beginning(client: Any, target: S3Object) -> Body:
-    """Get the beginning of an object, which is all of a small one, by one request."""
+    """Get the beginning of an object by one request; a small object completely."""
     try:
         return _read(client, target, Range=f"bytes=0-{READ_AHEAD - 1}")
     except _NoRangeError:  # it is empty
@@ -100,12 +100,12 @@ def _read(client: Any, target: S3Object, **request: str) -> Body:
 
 
 def range_reader(client: Any, target: S3Object, etag: str) -> ReadRange:
-    """Return what reads ranges of the object as long as it has this tag."""
+    """Return a reader for ranges of the object, valid as long as the object has this tag."""
     return lambda start, stop: _read(client, target, Range=f"bytes={start}-{stop - 1}", IfMatch=etag).data
 
 
 class PartUploads:
-    """The parts of one large object, of which at most `PARTS_AT_ONCE` are on their way."""
+    """The parts of one large object; at most `PARTS_AT_ONCE` are being sent."""
 
     def __init__(self, client: Any, target: S3Object, metadata: dict[str, str]) -> None:
         self._client = client
@@ -118,7 +118,7 @@ class PartUploads:
         self._tags: list[str] = []
 
     def send(self, data: bytes) -> None:
-        """Send the next part; wait for the oldest one that is on its way if there are too many. Raises the error of that one."""
+        """Send the next part. If too many parts are being sent, wait for the oldest one. Raises the error of that part."""
         if len(self._under_way) >= PARTS_AT_ONCE:
             self._tags.append(self._under_way.popleft().result())
         number = len(self._tags) + len(self._under_way) + 1
@@ -132,7 +132,7 @@ class PartUploads:
         return [{"ETag": tag, "PartNumber": number} for number, tag in enumerate(self._tags, 1)]
 
     def forget(self) -> None:
-        """Abort the upload when no part is on its way any more: a part that comes after the abort would stay in the store."""
+        """Abort the upload after all running parts have ended, because a part that arrives after the abort would stay in the store."""
         self._pool.shutdown(cancel_futures=True)
         with suppress(ClientError, BotoCoreError):
             self._client.abort_multipart_upload(**self.ids)
@@ -224,7 +224,7 @@ class UploadStream(io.RawIOBase):
         self._parts.send(data)
 
     def _find_own(self, error: ClientError | BotoCoreError) -> Any:
-        """Return the object, if this upload created it.
+        """Return the object if this upload created it.
 
         If the SDK repeated the request, the second request fails, because its first one succeeded.
         """

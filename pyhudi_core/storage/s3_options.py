@@ -37,7 +37,7 @@ _KMS = ("aws:kms", "aws:kms:dsse")
 
 @dataclass(frozen=True, slots=True)
 class S3Options:
-    """Storage options of S3. boto3 finds the options that are not given (environment, profile, role)."""
+    """Storage options of S3. boto3 finds missing options (environment, profile, role)."""
 
     endpoint_url: str = storage_option(
         "endpoint_url", "", "Address of another store than Amazon's, such as `https://store:9000`."
@@ -99,7 +99,7 @@ class S3Options:
 
     @property
     def encryption(self) -> dict[str, str]:
-        """What a request that makes an object says of its encryption."""
+        """Return the encryption fields of a request that creates an object."""
         given = {"ServerSideEncryption": self.server_side_encryption, "SSEKMSKeyId": self.sse_kms_key_id}
         return {name: text for name, text in given.items() if text}
 

@@ -1,4 +1,4 @@
-"""Conditional writes to S3, whose outcome `settling` finds out.
+"""Conditional writes to S3; `settling` finds out their outcome.
 
 The responses "409 ConditionalRequestConflict" and "429 Too Many Requests" (which some stores send if one object is written more than once a second)
 mean that the request had no effect.
@@ -103,7 +103,7 @@ class ConditionalWriter:
 
 @dataclass(frozen=True, slots=True)
 class _Judge:
-    """Knows the errors of boto3."""
+    """Reads the errors of boto3."""
 
     clients: S3Clients
 

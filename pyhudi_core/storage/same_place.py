@@ -1,4 +1,4 @@
-"""Whether two storages are of one folder, however each was opened."""
+"""Find out whether two storages are the same folder, in any spelling."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from pyhudi_core.storage.base import Storage
 
 
 def same_folder(one: Storage, other: Storage, witness: str) -> bool:
-    """Say whether two storages are of one folder. Raises as `Storage.head`.
+    """Return whether two storages are the same folder. Raises as `Storage.head`.
 
-    A location in two accounts or behind two endpoints is two folders, but an endpoint may be written in several ways. So where their texts differ,
-    both storages look at an object that every such folder has, ``witness``.
+    A location in two accounts or behind two endpoints means two folders, but an endpoint has several spellings. So if the texts differ, both storages
+    look at ``witness``, an object that every such folder has.
     """
     if one.real_location != other.real_location:
         return False
@@ -17,6 +17,6 @@ def same_folder(one: Storage, other: Storage, witness: str) -> bool:
 
 
 def see_same_object(one: Storage, other: Storage, path: str) -> bool:
-    """Say whether two storages see one object under a path, or both see none. Raises as `Storage.head`."""
+    """Return whether two storages see the same object under a path, or both see none. Raises as `Storage.head`."""
     seen = [storage.head(path) for storage in (one, other)]
     return len({info and (info.etag, info.modified_ms) for info in seen}) == 1

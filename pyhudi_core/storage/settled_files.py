@@ -1,7 +1,7 @@
-"""What is known of files that no process writes any more.
+"""Cache the facts of files that no process writes any more.
 
-Without cleaning, a folder keeps every version of every file, and each commit lists the folders that it touches. Such a file never changes: its facts
-are asked for once, and from then on the name says that it is still there. So an old version costs a commit one name.
+Without cleaning, a folder contains every version of every file, and each commit lists the folders that it changes. Old versions never change, so
+their facts are requested once. Later only the name shows that the file still exists, so an old version costs a commit only one name.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from pyhudi_core.model.file_names import join
 from pyhudi_core.storage.base import ObjectInfo, Storage
 
 _MOST_NEW = 64
-"""If more names of a folder are new, asking for each of them costs more than listing the folder with the facts of all files."""
+"""If a folder has more new names, a listing with the facts of all files is cheaper than a request for each."""
 _MOST_KEPT = 200_000
-"""So many files are remembered, of all folders together; about 100 MB."""
+"""The maximum number of cached files in all folders together; about 100 MB."""
 IsSettled = Callable[[str], bool]
-"""Whether no process writes the file with this name any more."""
+"""Returns whether no process writes the file with this name any more."""
 
 
 KeyRange = tuple[str | None, str | None]
-"""The lowest and the highest key of a base file; None for one that is not known."""
+"""The lowest and the highest key of a base file; None if unknown."""
 
 
 @dataclass(slots=True)
 class KeyRanges:
-    """The ranges of the keys of base files whose footers this process has read, by path. They are not sent to other processes."""
+    """The key ranges of base files whose footers this process has read, by path. They are not sent to other processes."""
 
     _ranges: dict[str, KeyRange] = field(default_factory=dict)
 

@@ -1,11 +1,11 @@
-"""Conditional writes to an object store that never hide a first success, and the waiting for a store that is busy.
+"""Conditional writes to an object store whose first success is never lost, and waits for a busy store.
 
 Every conditional write stores a unique nonce in the object's metadata. If a response is lost, the writer reads the object: the nonce shows whether
 its write succeeded. If the outcome remains unknown, it raises `StorageStateUnknownError`. A response that says that the request had no effect (S3:
 "409 ConditionalRequestConflict") does not count as a lost race: the request is sent again.
 
-A store that is asked too often says so (429, 503). The request is then sent again after a wait with jitter, until `BUSY_FOR_S` of waiting, and no
-write waits longer than its `BusyTime` for all its requests together; what was waited is counted (`Busy`), and a commit says it.
+A busy store refuses requests (429, 503). The request is then sent again after a wait with jitter, for at most `BUSY_FOR_S` seconds. All requests of a
+write together wait at most its `BusyTime`. The waits are counted (`Busy`), and a commit records them.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from pyhudi_core.storage.base import Waited
 
 T = TypeVar("T")
 ATTEMPTS = 8
-"""Maximum number of times that a request is sent to a store that is not busy; and to a busy one, when no more may be waited for it."""
+"""The maximum number of attempts for one request, if the store is not busy, or if the allowed wait for a busy store is used."""
 BUSY_FOR_S = 60
-"""So long the waits for a busy store are together, before a request is given up."""
+"""The maximum total wait for a busy store, after which a request fails."""
 SILENT_FOR_S = 10
-"""So long a store that has never answered is not asked again."""
+"""The time during which a store that has never answered gets no further request."""
 BUSY_HINT = "The store asks for fewer requests. Try again later, or let fewer processes use the bucket."
 _FIRST_WAIT_MS = 50
 _LONGEST_WAIT_MS = 2000
@@ -35,7 +35,7 @@ _LONGEST_BUSY_WAIT_MS = 8000
 
 
 class RequestEnd(Enum):
-    """What an error says of the request."""
+    """What an error means for the request."""
 
     UNCLEAR = "it may have taken effect"
     NO_EFFECT = "it had no effect, and may be sent again"
@@ -44,7 +44,7 @@ class RequestEnd(Enum):
 
 
 class AskedObject(Protocol):
-    """The object that is asked for, as messages name it."""
+    """The requested object, for messages."""
 
     @property
     def store(self) -> str:
@@ -59,7 +59,7 @@ class AskedObject(Protocol):
 
 
 class ErrorReader(Protocol):
-    """Knows the errors of one client library."""
+    """Interprets the errors of one client library."""
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
@@ -69,7 +69,7 @@ class ErrorReader(Protocol):
     def verdict(self, error: Exception) -> RequestEnd: ...
 
     def is_busy(self, error: Exception) -> bool:
-        """Say whether the store asks for fewer requests."""
+        """Return whether the store asks for fewer requests."""
         ...
 
     def refusal(self, error: Exception, target: AskedObject) -> StorageError:
@@ -93,20 +93,20 @@ class Busy:
 
     @property
     def waited(self) -> Waited:
-        """How often and how long was waited until now."""
+        """Return the number and the duration of the waits so far."""
         with self._lock:
             return Waited(self._times, round(self._seconds * 1000))
 
 
 class Silence:
-    """A store that has never answered, and whose answer to a request did not come in time: other requests need not wait for theirs, too."""
+    """A store that has never answered, and did not answer a request in time. Other requests then fail without a wait."""
 
     def __init__(self) -> None:
         self._error: Exception | None = None
         self._until = 0.0
 
     def note(self, error: Exception) -> None:
-        """Take the error of a request for that of all others, for some seconds."""
+        """Use the error of a request for all other requests, for some seconds."""
         self._error, self._until = error, time.monotonic() + SILENT_FOR_S
 
     def raise_if_silent(self) -> None:
@@ -116,14 +116,14 @@ class Silence:
 
 
 class BusyTime:
-    """What one write may still wait for a busy store. Waits beside each other count once."""
+    """The remaining wait of one write for a busy store. Concurrent waits count once."""
 
     def __init__(self, seconds: float) -> None:
         self.left_s = seconds
         self._until = 0.0
 
     def take(self, now: float, seconds: float) -> bool:
-        """Take a wait that begins now; False if there is not so much left."""
+        """Use time for a wait that begins now; False if not enough is left."""
         more = max(0.0, now + seconds - max(now, self._until))
         if more > self.left_s:
             return False
@@ -136,10 +136,10 @@ class Attempts:
     """The waits of one request that is sent several times.
 
     Args:
-        clock: waits.
-        ids: gives jitter.
+        clock: does the waits.
+        ids: the source of jitter.
         busy: counts the waits for a busy store.
-        may_wait: asks the writes whether they have so many seconds left.
+        may_wait: returns whether the writes have so many seconds left.
     """
 
     def __init__(self, clock: Clock, ids: Ids, busy: Busy, may_wait: Callable[[float], bool]) -> None:
@@ -151,7 +151,7 @@ class Attempts:
         self._busy_s = 0.0
 
     def again(self, busy: bool) -> bool:
-        """Wait before the next attempt, longer each time; False if there is none."""
+        """Wait before the next attempt, longer each time; False if no attempt is left."""
         if busy:
             seconds = jitter(self._ids, self._attempts, _LONGEST_BUSY_WAIT_MS)
             patient = self._busy_s + seconds <= BUSY_FOR_S and self._may_wait(seconds)
@@ -185,7 +185,7 @@ class Settler:
         self._lock = threading.Lock()
 
     def busy_time(self, seconds: float) -> BusyTime:
-        """Return what a write may wait for a busy store. It counts as long as somebody has it; of several, the longest is what a request may wait."""
+        """Return the allowed wait of a write for a busy store. It is valid as long as the object exists. Of several, the longest limits a request."""
         made = BusyTime(seconds)
         with self._lock:
             self._times.add(made)
@@ -212,7 +212,7 @@ class Settler:
 
         Args:
             target: the object.
-            judge: knows the errors of the client library.
+            judge: interprets the errors of the client library.
             send: sends the request once.
             find_own: looks at the object after an unclear answer. It returns the response if the object is this request's; None if the condition
                 still holds, so that the request may be repeated; and raises `unknown` otherwise.

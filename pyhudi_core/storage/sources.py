@@ -1,8 +1,8 @@
 """Folders outside a table whose files its readers may open: the sources of bootstrapped tables.
 
-A table's own files name its source, and whoever may write to the table can name any folder there. A reader has rights that this person may lack: a
-home folder, other buckets that its credentials open. So `open_source`, the only way out of a table, opens what is below the table's own parent, and
-what the caller allows (``allow_sources``). The root of a disk is nobody's parent.
+A table's own files name its source, so a person who may write to the table can name any folder there. A reader may have more rights than this person:
+to a home folder, or to other buckets. So `open_source`, the only way out of a table, opens only folders below the table's parent folder, and folders
+that the caller allows (``allow_sources``). The root of a disk does not count as a parent folder.
 """
 
 from __future__ import annotations

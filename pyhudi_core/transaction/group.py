@@ -72,7 +72,7 @@ Parts = tuple[GroupPart, ...]
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A decision over several tables, as the process that makes it knows it.
+    """A decision over several tables, in the process that makes it.
 
     Attributes:
         storage: the storage of the table that has the object.

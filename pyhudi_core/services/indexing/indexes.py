@@ -231,8 +231,8 @@ class Indexes(OfTable):
     def drop(self, name: str, *, if_exists: bool = False) -> Dropped:
         """Drop an index, and cancel a plan that would build it. A drop of the column statistics also drops the statistics of partitions.
 
-        ``name``: the name of its partition, with or without the prefix. Raises `InvalidOptionError` if there is no such index, unless ``if_exists``;
-        and if the name without prefix is ambiguous: a secondary index and an index on an expression have it.
+        ``name``: the name of its partition, with or without the prefix. Raises `InvalidOptionError` if there is no such index, unless ``if_exists``,
+        or if a secondary index and an expression index have the same name without prefix.
         """
         found = self._named(name, [one.name for one in self], if_exists=if_exists)
         return drop_partitions(self.context, found) if found else Dropped(why_not=f"the table has no index {name!r}")

@@ -26,7 +26,7 @@ from pyhudi_core.write.tasks import Written
 def slices_to_settle(snapshot: Snapshot) -> tuple[FileSlice, ...]:
     """Return the newest slices of the file groups that have a log after their base file.
 
-    A log that no commit names counts, too: a write that never ended may have left it, and in the newest slice of a group, Hudi would read it when its
+    Includes logs that no commit names, which a dead write may have left. In the newest slice of a group, Hudi would read such a log as soon as its
     instant is older than the timeline.
     """
     found = []
