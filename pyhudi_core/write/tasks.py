@@ -364,12 +364,14 @@ def _changes_batch(change: KeyChange) -> Iterator[pa.RecordBatch]:
 
 def _only_files(task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        yield batch.filter(batch.column("key").is_null())
+        if batch.column("key").null_count:
+            yield batch.filter(batch.column("key").is_null())
 
 
 def _only_changes(task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        yield batch.filter(batch.column("key").is_valid()).select(KEY_CHANGES.names)
+        changes = batch.select(KEY_CHANGES.names)
+        yield changes.filter(batch.column("key").is_valid()) if batch.column("key").null_count else changes
 
 
 def _encoded(files: Sequence[WrittenFile], schema: pa.Schema) -> bytes:

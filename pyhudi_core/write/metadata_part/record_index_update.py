@@ -146,14 +146,14 @@ class _IndexTask:
         storage = StorageBelow(runtime.storage, self.prefix)
         writing = LogWriting(storage, self.requested_time, new_token(task.number, runtime.ids))
         for group, changes in runs(batches, SORT):
-            self._refuse_elsewhere(index, changes)
+            self._refuse_elsewhere(index, group, changes)
             stat = writing.write(names.RECORD_INDEX, group, _OF_WRITTEN, self._records(changes))
             row = {"path": stat.path, "size": stat.size, "writes": stat.rows, "deletes": stat.deletes}
             yield pa.RecordBatch.from_pylist([row], _STAT)
 
-    def _refuse_elsewhere(self, index: MetadataTable, changes: pa.Table) -> None:
-        """Raise `DuplicateKeyError` if a new key is in a file group that the write does not take it from."""
-        came = changes.filter(pc.invert(changes.column("deleted")))
+    def _refuse_elsewhere(self, index: MetadataTable, number: int, changes: pa.Table) -> None:
+        """Raise `DuplicateKeyError` if a new key is in a file group that the write does not take it from. ``number``: of the index's file group."""
+        came = _came(changes)
         if not came.num_rows:
             return
         groups = came.group_by(["partition", "file_id"]).aggregate([])
@@ -164,7 +164,8 @@ class _IndexTask:
                 hint="Nothing was published; write again.",
             )
         refuse_repeated(came.column("key"))
-        known = index.record_locations(came.column("key"))
+        piece = index.slices.pieces(names.RECORD_INDEX)[number]
+        known = index.record_locations_in(piece, came.column("key").combine_chunks())
         if not known.num_rows:
             return
         left = changes.filter(changes.column("deleted")).column("key")
@@ -186,13 +187,18 @@ class _IndexTask:
 
     def _records(self, changes: pa.Table) -> Records:
         """Return the records of one file group, sorted by key. A key that left one file group and came into another has moved."""
-        deleted = changes.column("deleted")
-        came = changes.filter(pc.invert(deleted)).sort_by("key").combine_chunks()
-        left = changes.filter(deleted).column("key").combine_chunks()
+        came = _came(changes).sort_by("key").combine_chunks()
+        left = changes.column("key").filter(changes.column("deleted")).combine_chunks()
         gone = left.filter(pc.invert(pc.is_in(left, came.column("key")))) if len(left) else left
         keys, partitions, file_ids = (came.column(name).combine_chunks() for name in ("key", "partition", "file_id"))
         places = KeyPlaces(keys, partitions, file_ids, gone.unique())
         return records_of(CommitChanges((), pa.table({}), self.instant_ms, (), places), names.RECORD_INDEX)
+
+
+def _came(changes: pa.Table) -> pa.Table:
+    """Return the changes of keys that came into file groups."""
+    deleted = changes.column("deleted")
+    return changes.filter(pc.invert(deleted)) if pc.any(deleted).as_py() else changes
 
 
 def _group_of(rows: pa.Table) -> pa.ChunkedArray:
