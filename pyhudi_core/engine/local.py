@@ -27,6 +27,11 @@ _HOW = {
     "Series": "give a DataFrame, such as series.to_frame()",
     "list": "Make a table of the rows first: pyarrow.Table.from_pylist(rows).",
     "dict": "Make a table of the columns first: pyarrow.table(columns).",
+    "HudiTable": "Give the rows of the table: table.scan(), or table.scan(where=...).",
+    **dict.fromkeys(
+        ("str", "PosixPath"),
+        "Read the file first, such as pyarrow.parquet.read_table(path); or: pyhudi import LOCATION FILES.",
+    ),
 }
 """The conversion of other kinds of data to rows, by the name of the type."""
 

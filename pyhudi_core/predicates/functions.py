@@ -94,7 +94,8 @@ def result_type(call: FunctionCall, kinds: list[pa.DataType]) -> pa.DataType:
         digits = call.args[1].value if isinstance(call.args[1], Literal) else None
         return _rounded(kinds[0], digits)
     if name == "abs":
-        return pa.float64() if pa.types.is_floating(kinds[0]) else pa.int64()
+        exact = pa.types.is_decimal(kinds[0])
+        return kinds[0] if exact else pa.float64() if pa.types.is_floating(kinds[0]) else pa.int64()
     if name == "/":
         return pa.float64()
     if name == "date_add":
@@ -368,7 +369,7 @@ _ACCEPTS: dict[str, Callable[[list[pa.DataType]], bool]] = {
     "round": lambda kinds: len(kinds) == 2,
     "/": _plain_numbers,
     "%": lambda kinds: _integers(kinds) or _exact_numbers(kinds),
-    "abs": _plain_numbers,
+    "abs": lambda kinds: is_number(kinds[0]),
     "lower": _text,
     "upper": _text,
     "length": _text,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from pyhudi.errors import ConfigError
+from pyhudi.errors import ConfigError, HudiError, InvalidOptionError
 from pyhudi_core import orchestration
 from pyhudi_core.orchestration.errors import definition_error
 
@@ -26,6 +27,24 @@ def name_of(context: dg.ComponentLoadContext) -> str:
     )
     folder = root.name if folder == "." else folder
     return folder if place.instance_key in (None, 0) else f"{folder}[{place.instance_key}]"
+
+
+@contextmanager
+def naming(component: HudiLakeComponent, table: str = "") -> Iterator[None]:
+    """Name the component, and the table, in errors about what it makes: those of this package, and Dagster's own about owners, tags and names."""
+    where = f"The component {component.name}: " + (f"The table {table}: " if table else "")
+    try:
+        yield
+    except InvalidOptionError as error:
+        if error.message.startswith("The component"):  # or "The components", of which it is one
+            raise
+        of_table = "" if not table or table in error.message else f"The table {table}: "
+        message = f"The component {component.name}: {of_table}{error.message}"
+        raise definition_error(message, error.hint or "") from error
+    except (dg.DagsterInvalidDefinitionError, ValueError) as error:
+        if isinstance(error, HudiError):
+            raise
+        raise definition_error(f"{where}{error}".rstrip("."), "Correct the attribute in YAML.") from error
 
 
 def refuse_unequal(one: HudiLakeComponent, other: HudiLakeComponent) -> None:

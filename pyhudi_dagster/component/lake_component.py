@@ -20,6 +20,7 @@ from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_dagster.assets.definition_check import checked_tables, refuse_equal_names, refuse_twins
 from pyhudi_dagster.component.beside import (
     name_of,
+    naming,
     refuse_equal_keys,
     refuse_twins_of,
     refuse_unequal,
@@ -109,6 +110,10 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
 
     def definitions(self, others: "Sequence[HudiLakeComponent]") -> dg.Definitions:
         """Return the definitions, given the other components of the lake."""
+        with naming(self):
+            return self._definitions(others)
+
+    def _definitions(self, others: "Sequence[HudiLakeComponent]") -> dg.Definitions:
         peers = [each for each in others if each.lake == self.lake]
         for peer in peers:
             refuse_unequal(self, peer)
@@ -159,14 +164,12 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
         self.defaults.refuse_unused(name, [(table, table.table_type) for table in tables])
         made: list[tuple[LakeShared, list[Any]]] = []
         for table in (with_defaults(table, self.defaults, table.table_type) for table in tables):
-            try:
+            with naming(self, table.key):
                 if isinstance(table, LakeTable):
                     made.append((table, table.made(self._folder, self.lake, self.translation)))
                 else:
                     columns = self._columns.get(table.key)
                     made.append((table, [table.made(self.lake, self.translation, columns)]))
-            except InvalidOptionError as error:
-                raise definition_error(f"The component {name}: {error.message}", error.hint or "") from error
         return made
 
     def _resource(self, peers: "Sequence[HudiLakeComponent]") -> HudiLakeResource:

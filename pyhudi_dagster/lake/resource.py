@@ -71,7 +71,7 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     def _refuse_unfit(self) -> None:
         """Raise `ConfigError` for a warehouse or options with which no run could open a table. Values of the environment are unknown here."""
-        if not isinstance(self.warehouse, dg.EnvVar) and not self.warehouse:
+        if not isinstance(self.warehouse, dg.EnvVar) and not self.warehouse.strip():
             raise definition_error(
                 "HudiLakeResource has an empty warehouse", "Pass a folder, or an address such as 's3://bucket/lake'."
             )

@@ -320,6 +320,33 @@ def project_of(*documents: tuple[str, str, dict[str, Any]]) -> Iterator[Any]:
         yield sandbox
 
 
+@pytest.mark.parametrize(
+    ("attributes", "words"),
+    [
+        ({"tables": [orders(owners=["nobody"])]}, "The component shop: The table sales/orders: Invalid owner 'nobody'"),
+        ({"tables": [orders(tags={"a b!": "x"})]}, "The component shop: The table sales/orders: Found invalid tag keys: ['a b!']"),
+        ({"tables": [orders(group_name="a b")]}, "The component shop: The table sales/orders: \"a b\" is not a valid"),
+        ({"tables": [orders(deps=["sales/orders"])]}, "The component shop: The table sales/orders: Asset"),
+        ({"tables": [orders(record_key=[])]}, "The component shop: The asset of table sales/orders has no record key"),
+        ({"tables": [orders()], "lake": "my lake"}, "The component shop: The table sales/orders: 'my lake' is not a valid"),
+        ({"tables": [orders()], "warehouse": " "}, "The component shop: HudiLakeResource has an empty warehouse"),
+        ({"tables": [orders()], "services": {"interval_seconds": -5}}, "The component shop: ServicePolicy has interval_seconds=-5"),
+        ({"tables": [orders()], "checks": [{"name": "data_freshness", "limit": -1}]}, "The component shop: build_hudi_checks has the check"),
+        ({"tables": [orders()], "checks": [{"name": "data_freshness", "cron": "61 * * * *"}]}, "The component shop: build_hudi_checks has the cron"),
+    ],
+)  # fmt: skip
+def test_what_dagster_or_a_builder_refuses_names_the_component_and_the_table(
+    attributes: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    with (
+        project_of(("shop", ONE, {"warehouse": str(tmp_path), **attributes})) as sandbox,
+        pytest.raises(Exception, match="defs.yaml") as refused,
+        sandbox.build_all_defs() as defs,
+    ):
+        defs.get_repository_def()
+    assert words in ours(refused.value)
+
+
 ONE, ALL = "HudiLakeComponent", "HudiLakeTablesComponent"
 
 

@@ -574,3 +574,14 @@ def test_a_merge_that_reads_the_whole_table_does_it_in_parts_with_the_same_resul
     twice = pa.concat_tables([source, source.slice(0, 1)])
     with pytest.raises(DataError, match="meet several rows"):
         table.merge(twice, on="id").when_matched_update_all().when_not_matched_by_source_delete().run()
+
+
+@pytest.mark.parametrize(("source", "way"), [("a table", "table.scan()"), ("a path", "read_table")])
+def test_a_source_that_is_a_table_or_a_path_is_refused_with_the_way_to_its_rows(source: str, way: str) -> None:
+    table = made(f"refused-{way}")
+    data = table if source == "a table" else "rows.parquet"
+    for write in (lambda: table.merge(data, "id").when_matched_delete().run(), lambda: table.upsert(data)):
+        with pytest.raises(ConfigError) as refused:
+            write()
+        assert way in str(refused.value)
+    assert table.merge(table.scan(), "id").when_not_matched_by_source_delete().run().stats.rows_deleted == 0

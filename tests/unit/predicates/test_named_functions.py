@@ -62,7 +62,7 @@ SAME = [
     "reverse(s)", "repeat(s, 2)", "replace(s, 'a', 'bb')", "replace(s, '%', '')", "concat_ws('-', s, upper(s))", "cast(m as string)", "cast(cast(t as date) as string)", "s || '_' || s",
     "substring(s, 2)", "substring(s, 1, 3)", "substring(s, -2)", "substr(s, 3, 2)", "length(trim(s))",
     "coalesce(nullif(s, 'a'), 'none')", "ifnull(i, 5)", "nullif(i, 0)", "if(i > 0, i, -i)",
-    "abs(i)", "abs(j)", "abs(x)", "i % 4", "j % 7", "mod(i, 5)", "i % nullif(nullif(i, 3), 0)", "floor(m)", "ceil(m)",
+    "abs(i)", "abs(j)", "abs(x)", "abs(m)", "abs(m - 3.5)", "i % 4", "j % 7", "mod(i, 5)", "i % nullif(nullif(i, 3), 0)", "floor(m)", "ceil(m)",
     "year(d)", "quarter(d)", "month(d)", "day(d)", "dayofyear(d)", "weekofyear(d)", "extract(month from d)", "date_part('year', d)",
     "year(t)", "quarter(t)", "hour(t)", "dayofyear(t)", "last_day(d)",
     "date_trunc('month', t)", "date_trunc('hour', t)", "date_trunc('week', t)", "date_trunc('quarter', t)", "date_trunc('year', t)",
