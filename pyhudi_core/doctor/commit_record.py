@@ -83,6 +83,8 @@ def _examine_intent(exam: Examination, context: TableContext, record: Record) ->
         return
     with exam.recording_failures(_AREA):
         missing = [item for item in intent.publications if exam.storage.head(item.path) is None]
+        if missing and _has_changed_properties(exam, intent):
+            return  # a copy of the properties is removed after the change
         if missing and intent.group and group.is_void(context, intent):
             return
         if not missing or _is_void(exam, context, intent):
@@ -113,6 +115,15 @@ def _examine_intent(exam: Examination, context: TableContext, record: Record) ->
             )  # fmt: skip
         else:
             exam.add(FindingKind.DECIDED_NOT_PUBLISHED, what, missing[0].path, intent.requested_time)
+
+
+def _has_changed_properties(exam: Examination, intent: Intent) -> bool:
+    """Say whether an intent ends with a change of the properties, and the properties have it: what comes before was published then."""
+    last = intent.publications[-1]
+    if last.kind is not PublicationKind.PROPERTIES or not last.changes:
+        return False
+    now = properties_file.read(exam.storage)
+    return all(now.get(name) == value for name, value in last.changes)
 
 
 def _is_at_work(exam: Examination, context: TableContext, intent: Intent) -> bool:

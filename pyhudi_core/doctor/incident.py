@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pyhudi_core.doctor.masking import masked_file
 from pyhudi_core.errors import CorruptionError, HudiError, StorageError, UnsafePathError
+from pyhudi_core.formats.avro.container import MAGIC, decode_record
 from pyhudi_core.lock.holder import describe_foreign, is_gone, parse_holder
 from pyhudi_core.lock.storage_lock_file import LOCK_FILE, LOCK_FOLDER, LockFile, Owner
 from pyhudi_core.metadata_table.names import FILES, FOLDER
 from pyhudi_core.model.file_names import PARTITION_METAFILE
-from pyhudi_core.model.masking import masked_text
+from pyhudi_core.model.masking import is_secret, masked, masked_text
 from pyhudi_core.model.printing import printable
 from pyhudi_core.opened_table.opened_table import OpenedTable
 from pyhudi_core.runtime.base import Executor
@@ -262,3 +262,44 @@ def _identity(content: bytes) -> str:
     except (ValueError, RecursionError):
         return ""
     return str(found.get("process", "")) if isinstance(found, dict) else ""
+
+
+# --- mask secrets in the bytes of a table's files. Masking keeps the length, because Avro counts bytes
+
+_SHORTEST = 4
+"""Shorter values would be masked all over the file."""
+_MOST = 100
+"""Secrets of one file. The file is read once for each."""
+
+
+def masked_file(data: bytes) -> bytes:
+    """Return bytes of the same length with secrets masked; stars alone if there are too many secrets."""
+    if not data.startswith(MAGIC):
+        return masked(data)
+    secrets = _avro_secrets(data)
+    if len(secrets) > _MOST:
+        return b"*" * len(data)
+    for secret in secrets:
+        data = data.replace(secret, b"*" * len(secret))
+    # In Avro, names and values of options are not adjacent text; text that looks so is part of a schema.
+    return masked(data, options=False)
+
+
+def _avro_secrets(data: bytes) -> list[bytes]:
+    """Return the values in an Avro file's maps whose keys are names of secrets."""
+    try:
+        waiting: list[object] = [decode_record(data)]
+    except HudiError:
+        return []
+    found: set[bytes] = set()
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, dict):
+            for key, value in item.items():
+                if isinstance(value, str) and len(value) >= _SHORTEST and is_secret(str(key)):
+                    found.add(value.encode())
+                elif not isinstance(value, str):
+                    waiting.append(value)
+        elif isinstance(item, list):
+            waiting.extend(item)
+    return sorted(found, key=len, reverse=True)

@@ -236,18 +236,18 @@ def families_of(partition: str, pieces: Sequence[SlicePiece]) -> dict[str, list[
     for piece in pieces:
         found = _NUMBERED.fullmatch(piece.file_id)
         if found is None:
-            raise _damage(partition, f"has a file group without a number: {piece.file_id}")
+            raise damage(partition, f"has a file group without a number: {piece.file_id}")
         families[found["family"]][int(found["number"])] = piece
     for family, numbered in families.items():
         missing = {*range(max(numbered))} - {*numbered}
         if missing:
-            raise _damage(partition, f"lacks the file group {family}-{min(missing):04d}")
+            raise damage(partition, f"lacks the file group {family}-{min(missing):04d}")
     if not families:
-        raise _damage(partition, "has no file groups")
+        raise damage(partition, "has no file groups")
     return {family: [numbered[number] for number in sorted(numbered)] for family, numbered in families.items()}
 
 
-def _damage(partition: str, what: str) -> CorruptHFileError:
+def damage(partition: str, what: str) -> CorruptHFileError:
     return CorruptHFileError(
         f"A partition of the metadata table is listed but {what}",
         path=f"{FOLDER}/{partition}",

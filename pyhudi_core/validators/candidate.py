@@ -5,7 +5,7 @@ Nothing is read before a validator asks for rows. Counts run on the engine that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.engine.base import TASK, Engine, TaskInfo
+from pyhudi_core.engine.base import TASK, Dataset, Engine, TaskInfo
 from pyhudi_core.file_groups.row_counts import rows_of_slices
 from pyhudi_core.formats.key_hash import hash_keys
 from pyhudi_core.model.meta_fields import RECORD_KEY
@@ -23,11 +23,13 @@ from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 from pyhudi_core.predicates import NotTrue, Predicate
 from pyhudi_core.read import lookups, reads
+from pyhudi_core.read.row_filter import SliceReader
 from pyhudi_core.read.scan import Scan
 from pyhudi_core.read.snapshots import make_scan
 from pyhudi_core.snapshot.snapshot import Snapshot, build
+from pyhudi_core.storage.base import Storage
+from pyhudi_core.storage.opening import storage_from_spec
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.validators.on_engine import dataset_of
 from pyhudi_core.write.attempt import Attempt
 from pyhudi_core.write.result import CommitStats
 
@@ -236,3 +238,36 @@ def _found(rows: int, texts: list[str]) -> pa.RecordBatch:
         [pa.array(counts, pa.int64()), pa.array(texts, pa.string()) if texts else pa.nulls(1, pa.string())],
         schema=_FOUND,
     )
+
+
+# --- make a scan a dataset of an engine: tasks of the engine read its slices. Only collected rows come to the driver
+
+_TASKS_PER_CORE = 4
+
+
+def dataset_of(found: Scan, engine: Engine) -> Dataset:
+    """Return the rows of a scan. A task reads its slices one after the other; the largest slices are assigned first.
+
+    Raises `ConfigError` on Spark for storage that lives in this process only.
+    """
+    slices = sorted(found.slices(), key=lambda piece: -piece.size)
+    tasks = max(1, min(len(slices), engine.cores * _TASKS_PER_CORE))
+    storage = found.storage
+    opened: Callable[[], Storage] = (
+        (lambda: storage) if engine.in_process else partial(storage_from_spec, storage.spec())
+    )
+    reading = _ReadSlices(opened, SliceReader(found.rows, found.merging))
+    return engine.run(reading, found.schema, [tuple(slices[number::tasks]) for number in range(tasks)])
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadSlices:
+    """Task function: reads the rows of the slices in its payload."""
+
+    open_storage: Callable[[], Storage]
+    reader: SliceReader
+
+    def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        storage = self.open_storage()
+        for piece in task.payload:
+            yield from self.reader.read(storage, piece)

@@ -17,7 +17,7 @@ from zlib import crc32
 import pytest
 from support.sources import MODULES, name, names, text
 
-from pyhudi_core.doctor.masking import masked_file
+from pyhudi_core.doctor.incident import masked_file
 from pyhudi_core.model.masking import is_secret, masked_text
 
 KINDS = {

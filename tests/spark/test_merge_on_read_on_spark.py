@@ -11,8 +11,8 @@ from support.tables import make, orders, rows
 
 from pyhudi_core.errors import SchemaMismatchError
 from pyhudi_core.formats.log.blocks import Header
-from pyhudi_core.formats.log.positions import decode_positions
 from pyhudi_core.formats.log.reader import LogReader
+from pyhudi_core.formats.log.writer import decode_positions
 
 
 @pytest.mark.row("C2", "D2")

@@ -64,7 +64,7 @@ def _calls(path: Path, *verbs: str) -> list[tuple[int, str]]:
 MAY_DELETE = {
     "iceberg/retention.py", "iceberg/sync.py", "iceberg/table_metadata.py", "index/hashing_metadata.py", "spark/writer.py", "services/archival/archived_files.py", "timeline/history_writing.py",
     "timeline/properties_file.py", "transaction/begin.py", "transaction/commit.py", "transaction/heartbeat.py",
-    "services/clustering/spilled_sort.py", "transaction/instant_removal.py", "transaction/left_by_executors.py",
+    "services/clustering/streamed.py", "transaction/instant_removal.py", "transaction/left_by_executors.py",
     "transaction/group.py", "transaction/markers.py", "transaction/metadata_removal.py", "orchestration/remote_gate.py", "conflicts/precedence.py", "transaction/record.py",
     "transaction/removal.py", "transaction/rollback.py", "transaction/waiting_rows.py", "opened_table/old_timeline.py",
 }  # fmt: skip

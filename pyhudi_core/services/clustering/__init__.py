@@ -1,4 +1,4 @@
-"""Clustering: `clustering` is the service, `groups_to_cluster` (with `clustering_rules`) makes the plan (`clustering_plan`), and
+"""Clustering: `clustering` is the service, `groups_to_cluster` makes the plan (`clustering_plan`), and
 `clustering_execution` executes it.
 
 `row_curve` computes the order of rows by several columns; `buckets` and `rings` are for consistent hashing.

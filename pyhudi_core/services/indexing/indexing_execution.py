@@ -6,7 +6,7 @@ commits: if a commit of another program added no entries, the build is given up.
 partitions are listed for readers.
 
 A record index needs another check. Before its base files exist, writers cannot see in it that a key is already in another partition. So the keys of
-these commits are looked up afterwards (``services/indexing/record_index_check.py``).
+these commits are looked up afterwards.
 
 Files of a dead executor cannot be used: its successor unlists the partitions, removes their files, and builds them again.
 """
@@ -18,31 +18,41 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi_core.conflicts import concurrent
 from pyhudi_core.conflicts.concurrent import refuse_pending_restore
 from pyhudi_core.errors import (
     CommitConflictError,
     CommitStateUnknownError,
     CorruptionError,
+    DuplicateKeyError,
     HudiError,
     ObjectNotFoundError,
     UnsupportedTableError,
 )
+from pyhudi_core.file_groups.slice import SlicePiece
+from pyhudi_core.merge.merged_slice import LivingRows, Merging
 from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.new_metadata_table import FirstBuild
-from pyhudi_core.model.instant import Instant
+from pyhudi_core.metadata_table.reader import MetadataTable
+from pyhudi_core.metadata_table.slices import MetadataSlices, everything
+from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.instant import Action, Instant
+from pyhudi_core.model.meta_fields import with_meta_fields
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.indexing.indexes_to_build import newest
 from pyhudi_core.services.indexing.indexing_decisions import IndexingDecisions
 from pyhudi_core.services.indexing.indexing_plan import IndexingWork
-from pyhudi_core.services.indexing.logged_commits import LoggedCommits
-from pyhudi_core.services.indexing.record_index_check import refuse_keys_elsewhere
 from pyhudi_core.services.plan_run import PlanRun
 from pyhudi_core.services.progress import Steps
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import markers, plan_executors
+from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction
 from pyhudi_core.transaction.commit import ask_gate
 from pyhudi_core.transaction.decision import publish_decided
 from pyhudi_core.transaction.locking import after_failure
@@ -235,3 +245,120 @@ class IndexingRun(PlanRun[IndexingWork, Indexed]):
 def _listed(context: TableContext) -> set[str]:
     """Return the partitions of the metadata table that the table's properties name."""
     return {*context.config.metadata_partitions, *context.config.metadata_partitions_inflight}
+
+
+# --- check whether every commit since the base of an indexing added its entries to the partitions being built
+# Commits of this package add them or are refused: a commit compares the partitions that it wrote with those that the table lists
+# (``transaction/commit.py``). Hudi's writers write to the partitions that were listed when they began. So a Hudi commit that began before the
+# base may have added no entries.
+
+_CHANGING = frozenset({Action.CLEAN, Action.RESTORE})
+"""Actions that are not commits, and that change the content of an index."""
+
+
+@dataclass(slots=True)
+class LoggedCommits:
+    """The commits since ``base``. ``known`` are those that have logged their entries."""
+
+    transaction: Transaction
+    base: Timeline
+    partitions: tuple[str, ...]
+    known: set[Instant] = field(default_factory=set)
+
+    def outside(self) -> None:
+        """Check before the lock, so that less remains to be read under the lock. Raises as `refuse_unlogged`."""
+        self.refuse_unlogged(self.transaction.context.folder.load())
+
+    def refuse_unlogged(self, found: Timeline) -> None:
+        """Raise `CommitConflictError` if a commit that completed since the base has added no entries."""
+        context = self.transaction.context
+        if not self.partitions:
+            return
+        before = {instant.group for instant in self.base.completed}
+        commits = concurrent.since(context, self.base, found, self.base.high_water_mark).completed
+        new = {instant: commit for instant, commit in commits if instant.group not in before}
+        others = (i for i in found.completed if i.action in _CHANGING and i.group not in before)
+        new |= dict.fromkeys(others, CommitMetadata(None))
+        self._refuse({instant: commit for instant, commit in new.items() if instant not in self.known})
+
+    def _refuse(self, new: dict[Instant, CommitMetadata]) -> None:
+        places = reopened(self.transaction.context).companions if new else ()
+        own = {i.requested_time: (place, i) for place in places for i in place.folder.load().completed}
+        for instant, commit in new.items():
+            place, logged = own.get(instant.requested_time, (None, None))
+            made = place.folder.read_commit(logged) if place is not None and logged is not None else None
+            missing = [name for name in self.partitions if not _is_logged(name, instant, commit, made)]
+            if missing:
+                raise CommitConflictError(
+                    f"The {instant.action} {instant.requested_time} of another program added nothing to {', '.join(missing)}",
+                    table=self.transaction.context.table,
+                    instant=self.transaction.requested_time,
+                    hint="The index was given up, and nothing of it is listed. Run the indexing again; it succeeds if no write of that program"
+                    " is pending when it begins.",
+                )
+            self.known.add(instant)
+
+
+def _is_logged(partition: str, instant: Instant, commit: CommitMetadata, made: CommitMetadata | None) -> bool:
+    """Say whether an instant has added its entries to a partition, or has none to add. ``made``: the instant's commit of the metadata table."""
+    if instant.action is Action.RESTORE:
+        return False  # the commit that it undid may be in the base files
+    if made is not None and (TOKEN_KEY in made.extra or partition in made.partitions):
+        return True
+    if instant.action in _CHANGING:
+        return False
+    if partition == names.RECORD_INDEX:
+        return not commit.replaced and not any(stat.inserts or stat.deletes for stat in commit.stats)
+    return commit.is_empty
+
+
+# --- find keys that came into the table twice while a record index was being built
+# A write under a record index refuses a new key that is in another partition already (``write/metadata_part/record_index_update.py``). A write
+# cannot see that before the base files of the index exist. So afterwards each key of those writes is looked up in the file group that the base
+# files name. If the row is still there, and the index names another file group, the table has the key twice.
+
+_SHOWN = 3
+_MOVED = pa.schema([("key", pa.string()), ("partition", pa.string()), ("file_id", pa.string())])
+
+
+def refuse_keys_elsewhere(context: TableContext, snapshot: Snapshot) -> None:
+    """Raise `DuplicateKeyError` if a key is in a file group that the index no longer names for it.
+
+    ``snapshot``: the state in which the base files were published.
+    """
+    index = MetadataTable(MetadataSlices.load(snapshot.timeline, context.folder), (names.RECORD_INDEX,))
+    pieces = index.slices.pieces(names.RECORD_INDEX)
+    moved = pa.concat_tables([_MOVED.empty_table(), *(_moved(index, piece) for piece in pieces)])
+    living = LivingRows(Merging(snapshot.config, snapshot.evolution), with_meta_fields(snapshot.schema))
+    for partition in pc.unique(moved.column("partition")).to_pylist():
+        inside = moved.filter(pc.equal(moved.column("partition"), partition))
+        for piece in snapshot.view.slices(partition):
+            keys = inside.filter(pc.equal(inside.column("file_id"), piece.file_id)).column("key")
+            twice = living.with_keys(context.storage, piece, keys, ()) if len(keys) else None
+            if twice is not None and twice.num_rows:
+                shown = ", ".join(map(repr, twice.column(0).slice(0, _SHOWN).to_pylist()))
+                raise DuplicateKeyError(
+                    f"{twice.num_rows} record keys came into another partition while the record index was built, for example {shown}",
+                    table=context.table,
+                    hint=f"Nothing of the index is listed. Delete the rows that are not wanted, in partition {partition!r} or in the other one.",
+                )
+
+
+def _moved(index: MetadataTable, piece: SlicePiece) -> pa.Table:
+    """Return the keys whose newest position differs from that in the base file, with the position in the base file."""
+    if piece.base is None or not piece.logs:
+        return _MOVED.empty_table()
+    slices = index.slices
+    changed: list[pa.Array] = []
+    for arrival in slices.arrivals(replace(piece, base=None), everything):
+        found = arrival.deleted if arrival.entries is None else arrival.entries.key_array()
+        changed.append(found.cast(pa.string()))
+    keys = pc.unique(pa.chunked_array(changed, pa.string()))
+    before = index.record_locations_in(replace(piece, logs=[]), keys)
+    now = index.record_locations_in(piece, keys)
+    at = pc.index_in(before.column("key"), value_set=now.column("key").combine_chunks())
+    stays = pc.and_(
+        pc.equal(before.column("partition"), now.column("partition").take(at)),
+        pc.equal(before.column("file_id"), now.column("file_id").take(at)),
+    )
+    return before.filter(pc.invert(pc.fill_null(stays, False))).select(_MOVED.names).cast(_MOVED)

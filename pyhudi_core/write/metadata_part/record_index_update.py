@@ -164,8 +164,7 @@ class _IndexTask:
                 hint="Nothing was published; write again.",
             )
         refuse_repeated(came.column("key"))
-        piece = index.slices.pieces(names.RECORD_INDEX)[number]
-        known = index.record_locations_in(piece, came.column("key").combine_chunks())
+        known = index.record_locations_in(index.record_group(number), came.column("key").combine_chunks())
         if not known.num_rows:
             return
         left = changes.filter(changes.column("deleted")).column("key")

@@ -10,8 +10,8 @@ from support.golden import unpack
 
 import pyhudi_core as hudi
 from pyhudi_core.formats.log.blocks import Header, encode_block
-from pyhudi_core.formats.log.positions import encode_positions
 from pyhudi_core.formats.log.reader import LogReader
+from pyhudi_core.formats.log.writer import encode_positions
 
 
 def _rewrite(path: Path, positions: str, base_instant: str) -> int:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pyhudi_core.errors import SchemaMismatchError
 from pyhudi_core.model.schema import cast_batch, conform, unfit_for_integers
-from pyhudi_core.model.whole_numbers import as_integers, first_unfit
+from pyhudi_core.model.schema_cast import as_integers, first_unfit
 
 FLOATS = {pa.float16(): 11, pa.float32(): 24, pa.float64(): 53}
 

@@ -10,7 +10,7 @@ import pytest
 
 from pyhudi_core.metadata_table.index_definitions import IndexDefinition
 from pyhudi_core.predicates import ColumnStats, Predicate
-from pyhudi_core.read.expression_ranges import IndexedCall, indexed_calls
+from pyhudi_core.read.pruning import IndexedCall, indexed_calls
 
 ZONES = ["Etc/GMT+12", "America/New_York", "UTC", "Asia/Kolkata", "Pacific/Kiritimati"]
 SCHEMA = pa.schema([("at", pa.timestamp("us", "UTC")), ("unix", pa.int64()), ("city", pa.string())])

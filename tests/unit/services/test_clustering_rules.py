@@ -17,7 +17,7 @@ from pyhudi_core.model.file_names import BaseFileName, LogFileName
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.options.clustering import ClusteringOptions
 from pyhudi_core.services.clustering.clustering_plan import ClusteringGroup, ClusteringPlan, RowOrder, decode
-from pyhudi_core.services.clustering.clustering_rules import chosen_partitions, gains, groups_of, is_small, trigger_of
+from pyhudi_core.services.clustering.groups_to_cluster import chosen_partitions, gains, groups_of, is_small, trigger_of
 from pyhudi_core.services.clustering.row_curve import bounds_of, places, sample
 
 DAYS = ["day=1", "day=2", "day=3", "day=4"]

@@ -24,7 +24,7 @@ from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.formats.log.reader import LogReader
 from pyhudi_core.model.instant import Action
 from pyhudi_core.services.compaction.compaction_plan import decode
-from pyhudi_core.services.compaction.log_compaction_execution import LogCompactionRun
+from pyhudi_core.services.compaction.log_compaction import LogCompactionRun
 
 TWO = {"hoodie.log.compaction.blocks.threshold": 2}
 

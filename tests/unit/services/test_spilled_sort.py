@@ -8,7 +8,7 @@ import pytest
 
 from pyhudi_core.engine.local import row_order
 from pyhudi_core.runtime.system import SystemClock
-from pyhudi_core.services.clustering.spilled_sort import SpilledSort, merged
+from pyhudi_core.services.clustering.streamed import SpilledSort, merged
 from pyhudi_core.storage.memory import MemoryBucket, MemoryStorage
 
 SCHEMA = pa.schema([("n", pa.int64()), ("x", pa.float64()), ("text", pa.string())])
@@ -35,7 +35,7 @@ def sort_of(table: pa.Table, most_bytes: int, *by: str) -> tuple[SpilledSort, Me
 @pytest.mark.parametrize("count", [0, 1, 5_000])
 @pytest.mark.parametrize("most_bytes", [1, 20_000, 1 << 30], ids=["a run for each batch", "some runs", "in memory"])
 def test_the_order_is_that_of_one_sort(count: int, most_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyhudi_core.services.clustering.spilled_sort._LEAST_BATCH", 900)
+    monkeypatch.setattr("pyhudi_core.services.clustering.streamed._LEAST_BATCH", 900)
     table = rows(count)
     sort, storage = sort_of(table, most_bytes, "n", "x", "text")
     expected = table.take(row_order(table, ["n", "x", "text"]))

@@ -16,7 +16,7 @@ from support.tables import ORDERS, make, orders, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.doctor import CheckOptions, CheckReport, Incident, Limits, check
-from pyhudi_core.doctor.masking import masked_file
+from pyhudi_core.doctor.incident import masked_file
 from pyhudi_core.errors import CorruptionError
 from pyhudi_core.formats.avro.container import decode_record, encode_record
 from pyhudi_core.model.instant import Instant
