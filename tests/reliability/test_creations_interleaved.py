@@ -39,7 +39,7 @@ def both(world: TableWorld, history: History) -> None:
     assert world.table().check().ok
 
 
-@few_or_many((6, 2), (800, 200))
+@few_or_many((2, 20), (800, 200))
 @pytest.mark.row("K6")
 @pytest.mark.parametrize("how", HOW)
 def test_of_two_creators_one_makes_the_table_and_both_write(how: str, bounds: Bounds, by_chance: int) -> None:
