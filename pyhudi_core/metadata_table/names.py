@@ -248,6 +248,7 @@ def families_of(partition: str, pieces: Sequence[SlicePiece]) -> dict[str, list[
 
 
 def damage(partition: str, what: str) -> CorruptHFileError:
+    """Return the error for a listed partition whose files are not as they must be. ``what`` says that, as a clause."""
     return CorruptHFileError(
         f"A partition of the metadata table is listed but {what}",
         path=f"{FOLDER}/{partition}",
