@@ -389,9 +389,9 @@ def refuse_apart(locations: Sequence[str], zones: Iterable[str], real: Sequence[
         zones: the zones of their timelines, ``UTC`` or ``LOCAL``.
         real: the targets of locations that are links.
     """
-    given = [parse_location(location) for location in locations]
+    given = [parse_location(location) for location in locations] if real is None else []
     places = [location.canonical for location in given] if real is None else real
-    hosts = {} if real is not None else {location.host: location.text for location in given if location.host}
+    hosts = {location.host: location.text for location in given if location.host}
     if len(hosts) > 1:
         _refuse_stores(hosts.values())
     twice = [location for location, place in zip(locations, places, strict=True) if places.count(place) > 1]
