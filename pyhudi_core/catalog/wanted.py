@@ -19,9 +19,9 @@ READ_OPTIMIZED = f"{_FORMATS}HoodieParquetInputFormat"
 REAL_TIME = f"{_FORMATS}realtime.HoodieParquetRealtimeInputFormat"
 PROVIDER, SCHEMA = "spark.sql.sources.provider", "spark.sql.sources.schema"
 LAST_COMMIT, LAST_COMPLETION = "last_commit_time_sync", "last_commit_completion_time_sync"
+"""The parameters by which a sync knows what the catalog has: Hudi's tool writes and reads them, too."""
 LAST_RESTORE = "pyhudi.last.restore.sync"
 """The completion time of the newest restore that a sync has seen. Hudi's tool does not change it."""
-"""The parameters by which a sync knows what the catalog has: Hudi's tool writes and reads them, too."""
 AS_READ_OPTIMIZED = "hoodie.query.as.ro.table"
 
 

@@ -9,23 +9,30 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyhudi_core.errors import HudiError, UnsupportedTableError
 from pyhudi_core.iceberg import manifests, retention, table_metadata
 from pyhudi_core.iceberg.columns import IcebergColumns, columns_of, with_dropped, with_versions
 from pyhudi_core.iceberg.file_changes import Made, NamedFile, added_by, every_file, statistics_of
-from pyhudi_core.iceberg.hudi_commits import Difference, cleans_of, deleted_files, difference, synced_text
+from pyhudi_core.iceberg.hudi_commits import (
+    Difference,
+    cleans_of,
+    deleted_files,
+    difference,
+    known_commits,
+    synced_text,
+)
 from pyhudi_core.iceberg.manifests import Entry
 from pyhudi_core.iceberg.partition_spec import FIRST_FIELD, PartitionSpec, spec_of
 from pyhudi_core.iceberg.table_metadata import COMPLETED, INSTANT, MAPPING, NUMBERS, SYNCED, TableMetadata
 from pyhudi_core.iceberg.tree import LEAVES, Key, Tree, Writing
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.file_names import LogFileName, parse_data_file, split
-from pyhudi_core.model.instant import Instant, epoch_ms
+from pyhudi_core.model.instant import Action, Instant, epoch_ms
 from pyhudi_core.model.internal_schema import Version, parse_version
-from pyhudi_core.model.operation import SERVICE_OPERATIONS
+from pyhudi_core.model.operation import SERVICE_OPERATIONS, OperationType
 from pyhudi_core.model.schema import from_avro
 from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import TableContext
@@ -197,6 +204,11 @@ class _Step:
             step.dropped = retention.undo_in(metadata, work.undone)
             if metadata.current is None:
                 step.work = Difference(state.timeline.commits.instants, again="every snapshot was undone")
+            else:  # a commit that stays may have had its snapshot after the undone one
+                known = known_commits(metadata)
+                step.work = replace(
+                    work, commits=tuple(i for i in state.timeline.commits if i.requested_time not in known)
+                )
         current = metadata.current
         if not step.work.again and current is not None:
             step.beside = [current]
@@ -289,6 +301,10 @@ class _Step:
             for file_id in file_ids
             for spec in (0, 1)
         ]
+        if commit.operation == OperationType.COMPACT:
+            # Hudi's compaction may complete after its file group was replaced.
+            replaced = self._replaced_before(instant)
+            files = [file for file in files if (file.partition, file.name.file_id) not in replaced]
         times = {(file.partition, file.name.file_id): file.name.requested_time for file in files}
         older: list[Key] = [(spec, *group) for group in times for spec in (0, 1)]
         there = self.tree.find([*gone, *older])
@@ -299,6 +315,14 @@ class _Step:
         self._append(instant, commit, made, removed, entries)
         self.done.append(instant)
         self.files += len(entries)
+
+    def _replaced_before(self, instant: Instant) -> set[tuple[str, str]]:
+        """Return the file groups that commits replaced that completed before this one."""
+        earlier = (
+            i for i in self.state.timeline.commits if (i.completion_time or "") < (instant.completion_time or "")
+        )
+        commits = (self.context.folder.read_commit(i) for i in earlier if i.action is Action.REPLACECOMMIT)
+        return {(partition, one) for commit in commits for partition, ids in commit.replaced.items() for one in ids}
 
     def _then(self) -> Version | None:
         """Return the column numbers of the newest snapshot, if the metadata does not have numbers yet."""

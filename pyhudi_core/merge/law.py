@@ -28,6 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.formats.key_hash import ascend
+from pyhudi_core.model.key_text import can_mark
 from pyhudi_core.model.meta_fields import IS_DELETED
 
 Mask = npt.NDArray[np.bool_]
@@ -214,8 +215,11 @@ def says_deleted(rows: pa.Table | pa.RecordBatch) -> Mask:
 
 
 def _has_word(rows: pa.Table | pa.RecordBatch, column: str, word: str) -> Mask:
-    """Return which rows have this text (with the same case) in a column; in columns of other types, which values have this text."""
-    if column not in rows.schema.names or pa.types.is_nested(rows.schema.field(column).type):
+    """Return which rows have this text (with the same case) in a column; in columns of other types, which values have this text.
+
+    Only values that have one text in Java and in Arrow can mark (`can_mark`).
+    """
+    if column not in rows.schema.names or not can_mark(rows.schema.field(column).type):
         return np.zeros(rows.num_rows, bool)
     return mask(pc.fill_null(pc.equal(pc.cast(rows.column(column), pa.string()), word), False))
 

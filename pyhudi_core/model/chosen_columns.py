@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import pyarrow as pa
 
 from pyhudi_core.errors import InvalidOptionError
-from pyhudi_core.model.key_text import text_problem
+from pyhudi_core.model.key_text import can_mark, text_problem
 from pyhudi_core.model.properties import TableConfig
 
 _KEY_NAME = re.compile(r"(^|_)(id|key|code|uuid|number|num|no|nr)$|[a-z](Id|ID|Key|Code)$", re.IGNORECASE)
@@ -75,9 +75,9 @@ def refuse_mark(schema: pa.Schema, config: TableConfig, column: str, word: str) 
             hint="Create it with version=9, and without a payload class that has a mark of its own. In version 8 the column _hoodie_is_deleted "
             f"marks deletes. {nothing}",
         )
-    if column not in schema.names or pa.types.is_nested(schema.field(column).type):
+    if column not in schema.names or not can_mark(schema.field(column).type):
         says = f"is {schema.field(column).type}" if column in schema.names else "is not there"
         raise InvalidOptionError(
             f"The column {column} of {_FIELD} {says}",
-            hint=f"Name a column of the table whose values have a text. {nothing}",
+            hint=f"Name a column of text, integers or booleans of the table. {nothing}",
         )

@@ -85,3 +85,13 @@ def as_text(column: pa.Array) -> pa.Array:
         # java.time writes a sign before years of more than four digits.
         return pc.replace_substring_regex(column.cast(pa.date32()).cast(pa.string()), r"^(\d{5,})", r"+\1")
     return column.cast(pa.string())
+
+
+def can_mark(kind: pa.DataType) -> bool:
+    """Say whether a text of a column of this type can mark deletes: Java and Arrow write its values with the same text."""
+    return bool(
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_integer(kind)
+        or pa.types.is_boolean(kind)
+    )

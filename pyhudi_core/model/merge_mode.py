@@ -99,12 +99,14 @@ class Migrated:
         partial: the mode of partial updates; empty if there is none.
         properties: further properties, for deletes and for unchanged values.
         ordering: the ordering columns that the class requires; empty if it uses those of the table.
+        ordering_before: the ordering columns that the class demands in version 8; empty as for ``ordering``.
     """
 
     mode: MergeMode
     partial: str = ""
     properties: Mapping[str, str] = field(default_factory=dict)
     ordering: tuple[str, ...] = ()
+    ordering_before: tuple[str, ...] = ()
 
 
 _MODEL = "org.apache.hudi.common.model"
@@ -125,7 +127,10 @@ MIGRATED = {
         ("_event_lsn",),
     ),
     f"{_MODEL}.debezium.MySqlDebeziumAvroPayload": Migrated(
-        MergeMode.EVENT_TIME_ORDERING, properties=_BY_DEBEZIUM, ordering=("_event_bin_file", "_event_pos")
+        MergeMode.EVENT_TIME_ORDERING,
+        properties=_BY_DEBEZIUM,
+        ordering=("_event_bin_file", "_event_pos"),
+        ordering_before=("_event_seq",),
     ),
 }
 """The forms by payload class (RFC-97; versions 2.2)."""

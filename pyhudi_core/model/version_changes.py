@@ -165,6 +165,7 @@ def to_version_8_again(config: TableConfig) -> dict[str, str | None]:
     by_class = bool(rules.partial_update or rules.delete_column)
     mode = MergeMode.CUSTOM if by_class else config.merge_mode
     initial = config.raw.get(_INITIAL) or "8"
+    ordering = (MIGRATED[config.payload_class].ordering_before if by_class else ()) or config.ordering_fields
     return {
         VERSION: "8",
         _INITIAL: "8" if initial == "9" else initial,
@@ -176,7 +177,7 @@ def to_version_8_again(config: TableConfig) -> dict[str, str | None]:
         _STRATEGY: mode.strategy_id,
         _OLD_STRATEGY: None,
         _ORDERING: None,
-        _PRECOMBINE: ",".join(config.ordering_fields) or None,
+        _PRECOMBINE: ",".join(ordering) or None,
     }
 
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.engine.base import Dataset, KeyColumns, Source, SourceCounts, TaskInfo
+from pyhudi_core.errors import SchemaMismatchError
 from pyhudi_core.formats.key_hash import are_distinct, hash_keys
 from pyhudi_core.index.base import POSITION, TAG_LEAVES
 from pyhudi_core.lazy import lazy
@@ -156,6 +157,7 @@ def prepare_rows(
             may_lack=may_lack,
             takes=(RECORD_KEY,) if config.generates_keys else (),
         )
+        _refuse_two_marks(config, schema, table)
         own = [field.name for field in added]
         given = tuple(name for name in schema.names if name in kept.schema.names or name in own)
         columns = pa.schema([schema.field(name) for name in given])
@@ -169,6 +171,18 @@ def prepare_rows(
     finally:
         if kept is not data:
             kept.release()
+
+
+def _refuse_two_marks(config: TableConfig, schema: pa.Schema, table: str) -> None:
+    """Raise `SchemaMismatchError` for a table with a mark of deletes whose column `IS_DELETED` holds something else."""
+    if config.merge_rules.delete_column in schema.names and IS_DELETED in schema.names:
+        kind = schema.field(IS_DELETED).type
+        if not pa.types.is_boolean(kind):
+            raise SchemaMismatchError(
+                f"The column {IS_DELETED} is {kind}, and rows of this table are also deletes by the column {config.merge_rules.delete_column}",
+                table=table,
+                hint=f"Rename the column {IS_DELETED}, or make it boolean: a write uses it to say which rows are deletes.",
+            )
 
 
 def _as_it_is(task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -305,7 +319,7 @@ class PrepareRows:
         marked = self._marked(rows)
         if self.rules is not None:
             gone = [batch.column(TAG_LEAVES)] if self.leaves else []
-            gone += [] if marked is None else [marked]
+            gone += [] if marked is None else [pc.fill_null(marked, False)]
             rows = self.rules.fitted(rows, reduce(pc.or_, gone) if gone else None)
         # A generated key has the requested time of the write, so it is made with the file; until then the position tells rows apart.
         named = batch if self.config.generates_keys else rows
@@ -336,7 +350,9 @@ class PrepareRows:
         rules = self.config.merge_rules
         if self.keys_only or rules.delete_column not in rows.schema.names:
             return None
-        return pa.array(Versions.of_rows(rows, (), rules.mark).deleted)
+        deleted = pa.array(Versions.of_rows(rows, (), rules.mark).deleted)
+        own = rows.schema.get_field_index(IS_DELETED)
+        return deleted if own < 0 else pc.if_else(deleted, True, rows.column(own))  # a row that stays keeps its null
 
     def _with_new_keys(self, batch: pa.RecordBatch, positions: pa.Array) -> pa.RecordBatch:
         """Return the batch, in which rows without a generated key get one that no other row has."""

@@ -75,7 +75,12 @@ def plan(context: TableContext, to: int) -> VersionPlan:
     return VersionPlan(context.config.version, to, indexes=dropped, properties=way.changes(context.config))
 
 
-def _why_not_now(context: TableContext, to: int) -> str:
+def why_not_of(context: TableContext, to: int) -> str:
+    """Say why a table that is settled first (without logs) could not get the version; empty if it can."""
+    return _WAYS[to].why_not(context.config) or _why_not_now(context, to, settled=True)
+
+
+def _why_not_now(context: TableContext, to: int, *, settled: bool = False) -> str:
     config, storage = context.config, context.storage
     by_partition = [
         one for one in read_definitions(storage, config.index_defs_path) if one.name == RECORD_INDEX
@@ -88,7 +93,7 @@ def _why_not_now(context: TableContext, to: int) -> str:
         return f"the payload class {config.payload_class} merges its rows by {', '.join(absent)} there, which the table does not have"
     if to > config.version and config.may_prefix_keys and not has_prefixed_keys(context, snapshot):
         return "its keys are those of a COMPLEX generator over one column in the form of Hudi 1.0, which version 9 writes otherwise"
-    if version_changes.changes_law(config) and any(piece.logs for piece in snapshot.view.all_slices()):
+    if not settled and version_changes.changes_law(config) and any(piece.logs for piece in snapshot.view.all_slices()):
         return "its logs would be merged by another rule: compact the table first (table.compaction.run())"
     return ""
 

@@ -39,6 +39,7 @@ from pyhudi_core.services.compaction.compaction import Compaction
 from pyhudi_core.services.metadata.metadata_tables import MetadataTableOf
 from pyhudi_core.services.service import Execution, Refused, refused_by
 from pyhudi_core.services.sweep.sweep import Sweep
+from pyhudi_core.services.versions import eight_and_nine
 from pyhudi_core.services.versions.conversion_to_six import archived_log, instants_of_layout_one
 from pyhudi_core.services.versions.version_plan import VersionPlan
 from pyhudi_core.snapshot.snapshot import Snapshot
@@ -74,7 +75,7 @@ def plan(context: TableContext) -> VersionPlan:
     """Return the plan that gives a table of version 8 or 9 version 6. Changes nothing."""
     config, why = context.config, ""
     if config.version > _FROM:
-        why = version_changes.why_not_to_version_8_again(config)
+        why = eight_and_nine.why_not_of(context, 8)
         config = config.with_properties(version_changes.to_version_8_again(config), table=context.table)
     timeline = context.folder.load()
     snapshot = load(context, timeline)

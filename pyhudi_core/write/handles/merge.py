@@ -120,7 +120,7 @@ class MergeHandle:
             self._replace(file, batch, self._made(file, incoming, batch, match, merger))
 
     def _chosen(self, incoming: Incoming, batch: pa.RecordBatch, match: Match) -> BatchOutcome:
-        """Return the law chooses one of two versions."""
+        """Return what the law chooses: one of two versions for each row."""
         winners = incoming.winners(batch, match)
         gone = incoming.deleted[winners.places] | self._context.settings.deletes
         updated = winners.only(~gone)
@@ -132,7 +132,7 @@ class MergeHandle:
     def _made(
         self, file: NewFile, incoming: Incoming, batch: pa.RecordBatch, match: Match, merger: TableMerger
     ) -> BatchOutcome:
-        """Return the merger makes one row out of two; the law decides about deletes."""
+        """Return what the merger makes: one row out of two. The law decides about deletes."""
         are_rows = ~incoming.deleted[match.places]
         hits, requested_time = match.only(are_rows), self._context.settings.requested_time
         leaving = incoming.winners(batch, Match(match.only(~are_rows), match.places[~are_rows])).hits.copy()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import shutil
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -400,3 +401,40 @@ def test_columns_keep_their_ids_when_they_get_numbers(tmp_path: Path, rows_befor
     table.iceberg.sync()
     same(table)
     assert column_ids(table.location)["cost"] == before["price"]
+
+
+def test_a_commit_that_stays_after_an_undone_one_keeps_its_rows(tmp_path: Path) -> None:
+    """As after a restore by Hudi, which undoes by requested times, while an older commit completed later."""
+    table = hudi.create_table(str(tmp_path / "t"), SCHEMA, "id", "day", options={"hoodie.metadata.enable": "false"})
+    for number, day in enumerate("abc"):
+        table.upsert(data((number, day, 1.0)))
+        table.iceberg.sync()
+    undone = table.timeline.commits[1].requested_time
+    for file in (tmp_path / "t" / ".hoodie" / "timeline").glob(f"{undone}*"):
+        file.unlink()
+    shutil.rmtree(tmp_path / "t" / "day=b")
+    table = hudi.open_table(str(tmp_path / "t"))
+    table.iceberg.sync()
+    same(table)
+    assert not table.iceberg.sync()
+
+
+def test_a_compaction_that_completes_after_its_group_was_replaced_adds_nothing(tmp_path: Path) -> None:
+    """Hudi's compactor does not ask whether a file group of its plan was replaced in the meantime."""
+    options = {"hoodie.clean.automatic": "false", "hoodie.compact.inline": "false", "hoodie.metadata.enable": "false"}
+    table = hudi.create_table(str(tmp_path / "t"), SCHEMA, "id", "day", table_type="merge_on_read", options=options)
+    table.upsert(data((1, "a", 1.0), (2, "a", 1.0)))
+    table.upsert(data((1, "a", 2.0)))
+    table.iceberg.sync()
+    plan = str(table.compaction.schedule())[:17]
+    shutil.copytree(tmp_path / "t", tmp_path / "other")
+    assert hudi.open_table(str(tmp_path / "other"), options=options).compaction.run()
+    table.insert_overwrite(data((9, "a", 3.0)))
+    for file in (tmp_path / "other" / "day=a").glob(f"*{plan}*.parquet"):
+        shutil.copy(file, tmp_path / "t" / "day=a")
+    [done] = (tmp_path / "other" / ".hoodie" / "timeline").glob(f"{plan}_*.commit")
+    shutil.copy(done, tmp_path / "t" / ".hoodie" / "timeline" / f"{plan}_29990101000000000.commit")
+    table = hudi.open_table(str(tmp_path / "t"), options=options)
+    assert table.to_arrow(["id"]).to_pydict() == {"id": [9]}
+    table.iceberg.sync()
+    assert [row["id"] for row in iceberg_rows(table.location)] == [9]

@@ -15,7 +15,7 @@ import pytest
 from support.metadata_tables import assert_metadata_is_true
 
 import pyhudi as hudi
-from pyhudi_core.errors import DataError, InvalidOptionError
+from pyhudi_core.errors import DataError, InvalidOptionError, SchemaMismatchError
 
 MODEL = "org.apache.hudi.common.model"
 FIELD, MARKER = "hoodie.payload.delete.field", "hoodie.payload.delete.marker"
@@ -291,3 +291,36 @@ def test_a_marked_row_deletes_at_every_door(door: str, kind: str, tmp_path: Path
     table = hudi.open_table(str(tmp_path / "t"))
     assert state(table) == {"k0": rows[0]}
     assert not table.check().errors
+
+
+def test_a_table_with_a_mark_keeps_the_values_of_its_own_column_of_deletes(tmp_path: Path) -> None:
+    schema = pa.schema([*SCHEMA, ("_hoodie_is_deleted", pa.bool_())])
+    table = hudi.create_table(str(tmp_path / "t"), schema, "id", version=9, options={FIELD: "Op", MARKER: "D"})
+    one = row(random.Random(1), "k1", 5, ("Op", "U")) | {"Op": "U", "_hoodie_is_deleted": None}
+    others = [one | {"id": "k2", "_hoodie_is_deleted": True}, one | {"id": "k3", "Op": "D"}]
+    table.upsert(pa.Table.from_pylist([one, *others], schema))
+    assert state(table) == {"k1": one}
+    text = pa.schema([*SCHEMA, ("_hoodie_is_deleted", pa.string())])
+    table = hudi.create_table(str(tmp_path / "s"), text, "id", version=9, options={FIELD: "Op", MARKER: "D"})
+    with pytest.raises(SchemaMismatchError, match="make it boolean"):
+        table.upsert(pa.Table.from_pylist([one | {"_hoodie_is_deleted": "no"}], text))
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.binary(), pa.float64(), pa.decimal128(9, 2), pa.date32(), pa.list_(pa.string())], ids=str
+)
+def test_a_column_whose_values_have_several_texts_marks_nothing(kind: pa.DataType, tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.string()), ("m", kind)])
+    with pytest.raises(InvalidOptionError, match="text, integers or booleans"):
+        hudi.create_table(str(tmp_path / "t"), schema, "id", version=9, options={FIELD: "m", MARKER: "1.0"})
+
+
+def test_a_table_of_mysql_has_the_ordering_of_version_8_after_a_downgrade(tmp_path: Path) -> None:
+    options, ordering, _ = LAWS["mysql"]
+    schema = pa.schema([*SCHEMA, ("_event_seq", pa.string())])
+    table = hudi.create_table(str(tmp_path / "t"), schema, "id", ordering=ordering, version=9, options=options)
+    table.downgrade(8)
+    table = hudi.open_table(str(tmp_path / "t"))
+    assert table.config.raw["hoodie.table.precombine.field"] == "_event_seq"
+    table.upgrade(9)
+    assert tuple(hudi.open_table(str(tmp_path / "t")).config.ordering_fields) == ordering
