@@ -1,6 +1,6 @@
-"""The attributes of a table's asset: names, group, tags, owners and others. Each is a method that a project may override.
+"""The attributes of a table's asset: names, group, tags, owners and others. Each attribute is a method that a project may override.
 
-It works as dagster-dbt's translator: an overridden method applies to every asset with this translator.
+The translator works as dagster-dbt's translator does: an overridden method applies to every asset with this translator.
 """
 
 from __future__ import annotations
