@@ -1,4 +1,4 @@
-"""Begin an instant: reserve its requested time, announce it on the timeline, keep its heartbeat.
+"""Begin an instant: reserve the requested time, announce the instant on the timeline, and keep the heartbeat young.
 
 The reservation is the heartbeat file. The file is created with put-if-absent, and has the same name for every action, so two writers can never hold
 one requested time. The requested time is greater than every time on the timeline and every other reservation. After the reservation, the writer
@@ -49,7 +49,9 @@ TOKEN_KEY = "pyhudi.commit_token"  # noqa: S105  (a name, not a secret)
 
 @dataclass(frozen=True, slots=True)
 class TableSeen:
-    """What a writer knows of a table before it reserves a time: the timelines of the table and of its companion tables, and the reserved times.
+    """The state of a table that a writer reads before the writer reserves a time.
+
+    The state has the timelines of the table and of the companion tables, and the reserved times.
 
     ``hashed`` as in `Snapshot`.
     """

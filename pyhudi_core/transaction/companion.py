@@ -90,7 +90,7 @@ class CompanionCommit:
         """Encode the completed file. `write` stores the bytes at the staging path, from which any process can publish them.
 
         Args:
-            bases: as the attribute; it has every partition that this commit updates.
+            bases: as the attribute ``bases``. The mapping has every partition that this commit updates.
             files: functions that each write one file of the commit; `write` calls them.
         """
         self.keeps, self.bases = frozenset(bases), bases

@@ -189,7 +189,7 @@ def others(context: TableContext, intent: Intent) -> Iterator[TableContext]:
 
 
 def table_of(context: TableContext, location: str) -> TableContext | None:
-    """Return the table at a location, which may be this one; None if it is gone."""
+    """Return the table at a location, which may be this table. Return None if there is no table any more."""
     if not context.prefix and context.root.is_at(location):
         return context
     try:

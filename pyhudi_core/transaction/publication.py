@@ -21,7 +21,7 @@ Create = Callable[[Storage, str, bytes], bool]
 def create_once(storage: Storage, path: str, body: bytes) -> bool:
     """Create the object. Returns True if the object now has exactly our bytes, False if the object has another process's bytes.
 
-    Raises `StorageStateUnknownError` if the storage answers neither the write nor the reads after it.
+    Raises `StorageStateUnknownError` if the storage answers neither the write nor the reads that follow the write.
     """
     for _ in range(_READ_BACKS):
         try:

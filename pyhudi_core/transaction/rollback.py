@@ -420,7 +420,10 @@ def _sweep_reservations(
 
 
 def _sweep_planning(context: TableContext, pending: Instant) -> None:
-    """Remove the leftovers of the process that planned a table service, if it died before any process began to execute the plan. The plan stays."""
+    """Remove the leftovers of the process that planned a table service, if the process died before any process began to execute the plan.
+
+    The plan stays.
+    """
     if pending.action in plan_executors.PLANNED and pending.state is State.REQUESTED and _is_dead(context, pending):
         # The newest executor is read after the death of the process, because an executor may have registered since the timeline was loaded. The next
         # executor removes the leftovers of that executor.

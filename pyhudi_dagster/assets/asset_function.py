@@ -64,9 +64,11 @@ class AssetFunction:
         return info.table if info is not None else table_name(upstream.key)
 
     def for_dagster(self, run: Run) -> Callable[..., Any]:
-        """Return the function that Dagster calls: it has the user's parameters without the `Changes`, and the lake.
+        """Return the function that Dagster calls. The function has the user's parameters without the `Changes` parameters, and a parameter for the
+        lake.
 
-        In a run, the returned function yields each result at once. In a direct call, as in a unit test, it returns one result for each asset.
+        In a run, the returned function yields each result at once. In a direct call, as in a unit test, the function does the work and returns one
+        result for each asset.
         """
 
         def compute(context: dg.AssetExecutionContext | None = None, **inputs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Automation: an asset runs after a commit to a table that it reads.
+"""Automation: an asset runs after a commit to a table that the asset reads.
 
 A commit is a new data version of the upstream asset, and so are late rows in a partition that has run before
 (`pyhudi_dagster.reporting.late_data`). A compaction, a repeated event of the same commit, or a commit without changed rows makes no new data version.
@@ -24,7 +24,7 @@ class HudiAutomation:
         """Run each partition if its upstream partitions have a commit since the last request; no commit is missed.
 
         An asset without partitions runs after a commit to any upstream partition. Upstream partitions that never ran do not delay the asset. A failed
-        run is not repeated; the next commit requests it again.
+        run is not repeated; the next commit requests a new run.
 
         Args:
             wait_for_upstream: wait while an upstream asset is running, so that the commits of that time cause only one run. Use False for an

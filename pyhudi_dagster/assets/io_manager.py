@@ -127,7 +127,9 @@ def _kind_of(annotation: Any) -> tuple[Any, bool]:
 
 
 def _pinned(context: dg.InputContext) -> datetime:
-    """Return when the run, or the first run that it resumes, was created. Raises `InvalidOptionError` for an input that the run itself writes."""
+    """Return the creation time of the run; of a resumed run, the creation time of the first run. Raises `InvalidOptionError` for an input that the
+    run itself writes.
+    """
     facts = input_facts_of(context)
     name = context.asset_key.to_user_string()
     if context.asset_key in facts.writes:

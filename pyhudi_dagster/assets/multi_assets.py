@@ -52,12 +52,12 @@ def hudi_multi_asset(
         tables: what `hudi_output` returns, by names; the name is the default asset key, and the key of the rows in the returned dict.
         partitions: partitions of all tables. An output may have its own partitions with other columns, but the Dagster partitions must be the same.
         backfill: as in `hudi_asset`; one commit for each table and run.
-        changes_of: as in `hudi_asset`. Each table stores its own position. A table that is ahead of the others waits for them.
+        changes_of: as in `hudi_asset`. Each table stores its own position. A table that is ahead of the other tables waits for the other tables.
         deps: other assets on which all assets of the step depend.
         can_subset: whether a run may select some of the tables (``context.selected_asset_keys``). Rows for the other tables are omitted.
         lake: resource key of the `HudiLakeResource`.
         translator: translator of the outputs that have no translator of their own.
-        asset_arguments: arguments of `dagster.AssetSpec` for all outputs that do not have them, and of ``dagster.multi_asset``.
+        asset_arguments: arguments of `dagster.AssetSpec` for all outputs without such arguments of their own, and of ``dagster.multi_asset``.
 
     Raises `InvalidOptionError` for an invalid definition while the code location loads.
     """

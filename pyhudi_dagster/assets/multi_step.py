@@ -4,7 +4,7 @@ The rows of all tables are written and checked before the first commit, so bad r
 publishes all tables. Tables that one decision cannot cover (for example in two stores) are published one after the other, in the order of the
 outputs. After an interruption between two of these commits, such as Terminate or the loss of the process, the earlier commits are published and
 reported, and the step fails. A retry keeps the commits that are already published, and makes the missing commits. A new run first brings the tables
-that are behind to the position of the others (`shared_changes`).
+that are behind to the position of the other tables (`shared_changes`).
 """
 
 from __future__ import annotations

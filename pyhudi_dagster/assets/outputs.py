@@ -168,7 +168,7 @@ def hudi_output(
         pre_commit: validators of each commit, such as ``pyhudi.not_null("id")``, or functions of a `Candidate`. Each validator becomes an asset
             check. If a validator refuses the commit, the check fails, and the commit of this table is not published.
         services: the table services that Dagster runs, and when; see `build_hudi_services`. Commits then run no services.
-        translator: defines the asset's key, table name, group and other attributes; default: that of the `HudiLakeResource`.
+        translator: defines the asset's key, table name, group and other attributes; default: the translator of the `HudiLakeResource`.
         column_lineage: the source columns of the table's columns, as you state them: ``{"total": ["sales/orders.amount"]}``.
         asset_arguments: all other arguments of `dagster.AssetSpec`.
     """

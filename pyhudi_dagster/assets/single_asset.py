@@ -61,7 +61,7 @@ def hudi_asset(
     The function returns a Spark DataFrame or Arrow data, or `HudiWrite` to choose the operation at run time, or None to skip: no
     commit and no event. A parameter annotated with `Changes` receives the changes of an upstream table since the last commit of this asset.
 
-    Args (all others are those of `hudi_output`):
+    Args (all other arguments are the arguments of `hudi_output`):
         backfill: ``"single_run"`` (the default: one commit for all partitions of a run), ``"per_partition"``, or ``chunked(n)``;
                 alternatively pass Dagster's ``backfill_policy``.
         changes_of: maps a `Changes` parameter to its upstream asset (an asset, its spec or its key) if their names differ.

@@ -75,7 +75,7 @@ class LakeRules(dg.Model, dg.Resolvable):
 
 
 class LakeTable(LakeDefaults):
-    """A table and its asset. Attributes such as group, owners and services have the values of defaults, if the table does not give them."""
+    """A table and its asset. Attributes that the table does not give, such as group, owners and services, have the values of defaults."""
 
     key: str = Field(description="The asset key, which is the path of the table below the warehouse, too.")
     python: str = Field(description="Where the rows come from: file.py:function, beside defs.yaml.")
@@ -140,9 +140,7 @@ class LakeTable(LakeDefaults):
 
 
 class LakeExternal(LakeShared):
-    """A table that another program writes. Attributes such as group, owners and services have the values of defaults, if the table does not give
-    them.
-    """
+    """A table of another program. Attributes that the table does not give, such as group, owners and services, have the values of defaults."""
 
     key: str
     table_type: Literal["copy_on_write", "merge_on_read"] = "copy_on_write"

@@ -1,7 +1,7 @@
 """Maps an asset definition to its table: the name of the table and its settings.
 
 The info object is in the metadata of the asset's spec, as dagster-dbt stores its manifest in the metadata of specs. The decorator, the IO manager,
-inputs, `Changes` and events use it; no other module reads an asset's metadata. Dagster's UI shows it as JSON.
+inputs, `Changes` and events use it; no other module reads an asset's metadata. Dagster's UI shows the object as JSON.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class HudiAssetInfo:
         lake: the key of the lake resource.
         services: the table services that Dagster runs; their options are in ``settings``.
         pre_commit: validators of each commit.
-        reads: upstream assets (of `Changes`) that were given by their keys; `checked_definitions` looks for them.
+        reads: upstream assets (of `Changes`) that were given by their keys; `checked_definitions` looks for these assets.
         translated: whether a translator was given, for assets that can have one.
         column_lineage: the source columns of the table's columns, as the asset's definition states them.
     """

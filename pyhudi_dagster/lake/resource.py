@@ -31,7 +31,7 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     """A folder or bucket of Hudi tables. The table of an asset is in the folder of its asset key, unless the asset names another folder.
 
     Dagster's UI shows the configuration of resources as it is written. So write a secret as dg.EnvVar: the UI then shows the variable's name. Tables
-    are opened without a JVM. A Spark session starts when an asset first uses it, and ends with the run.
+    are opened without a JVM. A Spark session starts when an asset first uses the session, and ends with the run.
 
     The translator is the default of assets whose module has this lake under its resource key, above them. The key of an asset is fixed when its
     function is defined. So an asset that is defined before its lake, or sees the lake under another name, needs its own translator; the builders and
@@ -144,7 +144,7 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         }
 
     def table_or_new(self, name: str, settings: TableSettings, schema: Any) -> "hudi.HudiTable":
-        """Open the table, or create it with these settings and this schema (pyarrow or Spark) if it does not exist.
+        """Open the table. If the table does not exist, create the table with these settings and this schema (pyarrow or Spark).
 
         Raises `TableMismatchError` if the existing table has other settings, and `RunEndedError` in an interrupted step, because such a step
         must not create a table.

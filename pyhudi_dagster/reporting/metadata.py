@@ -109,7 +109,8 @@ def run_entry(commit: past_commits.PastCommit) -> dict[str, Any]:
 
 
 def duration_entries(written: CompletedCommit) -> dict[str, Any]:
-    """Return the durations of a commit; the total is the sum of the others. For a commit that this step did not make, only the total is known.
+    """Return the durations of a commit; the total is the sum of the other durations. For a commit that this step did not make, only the total is
+    known.
 
     ``write``: writing the files; ``lock_wait``: waiting for the table's lock; ``commit``: checks and publication.
     """

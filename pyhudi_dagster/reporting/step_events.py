@@ -25,7 +25,7 @@ def materialized(
     added: Mapping[str, Any],
     tags: Mapping[str, str],
 ) -> dg.MaterializeResult[Any]:
-    """Return the result for a commit with rows; ``added`` and ``tags`` are the entries that the function, or another process, gives to it."""
+    """Return the result for a commit with rows; ``added`` and ``tags`` are what the function, or another process, gives for the commit."""
     key = info.key
     entries: Mapping[str, Any] = {}
     known = events.known_size(step.instance, key) if step.instance is not None else None

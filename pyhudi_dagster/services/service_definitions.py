@@ -32,7 +32,7 @@ def build_hudi_services(
     name: str | None = None,
     clock: Clock = utc_now,
 ) -> dg.Definitions:
-    """Return definitions with the table services of the assets. Merge them with the other definitions.
+    """Return definitions with the table services of the assets. Merge the returned definitions with your other definitions.
 
     - a job for each table whose asset has services (``hudi__orders__services``). A run has a step for each service with something to do. The config
       of a run has ``services`` (by name how each service runs: due, always, planned) and ``dry_run``, which shows the plans and writes nothing;

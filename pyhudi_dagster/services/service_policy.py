@@ -11,7 +11,7 @@ from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_core.orchestration.settings import names, refuse_no_count
 
 TICK_SECONDS = 40
-"""A tick of a sensor ends after this time, before Dagster ends it at 60 seconds; the next tick continues with the tables that waited longest."""
+"""A tick of a sensor ends after this time, because Dagster ends a tick at 60 seconds; the next tick continues with the tables that waited longest."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,8 +66,8 @@ def utc_now() -> datetime:
 
 
 def busy_tables(instance: dg.DagsterInstance, lake: str, names: Sequence[str]) -> frozenset[str]:
-    """Return those of the named tables of a lake for which a run of services waits or runs. A batch run without tables in its config is for all
-    tables.
+    """Return the tables, among the named tables of a lake, for which a run of services waits or runs. A batch run without tables in its config is for
+    all tables.
     """
     found: set[str] = set()
     for kind in ("table", "batch"):

@@ -1,9 +1,9 @@
 """``HudiPipes``: another process, which Dagster starts through a Pipes client, writes the rows of an asset.
 
-The process writes with `pyhudi.commit_for`. Before it takes the table's lock for its commit, the process asks this step through a folder of the lake
-(`orchestration.RemoteGate`). The step answers with the same gates as for its own commits. So nothing is published after Terminate, or after the end
-of the run worker or of the cluster job. After the end of the process, the step finds the commit by the identity of the step, and reports the commit
-like every other commit. A retry keeps a commit that the previous attempt has published.
+The process writes with `pyhudi.commit_for`. Before the process acquires the table's lock for its commit, the process asks this step through a folder
+of the lake (`orchestration.RemoteGate`). The step answers with the same gates as for its own commits. So nothing is published after Terminate, or
+after the end of the run worker or of the cluster job. After the end of the process, the step finds the commit by the identity of the step, and
+reports the commit like every other commit. A retry keeps a commit that the previous attempt has published.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def _answering(
 
 
 def _why_not(question: Mapping[str, Any], step: Step, lake: HudiLakeResource, info: HudiAssetInfo) -> str:
-    """Return why the commit is not wanted; empty if the commit is wanted. The gates are those of every commit of a step."""
+    """Return why the commit is not wanted; empty if the commit is wanted. The gates are the gates of every commit of a step."""
     try:
         table = lake.table(info.table, info.settings)
         writer.refuse_foreign(table, info, step, frozenset(question.get("partitions", ())))
