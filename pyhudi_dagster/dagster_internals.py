@@ -31,8 +31,8 @@ def run_facts_of(
 ) -> RunFacts | None:
     """Return the facts of the running step; None for a direct call without a run, for example in a unit test.
 
-    ``get_step_execution_context()``, and ``OutputContext.step_context`` for an output; of it ``step.key``, ``previous_attempt_count`` and
-    ``job_def.asset_layer``; of the run ``remote_job_origin``.
+    Uses ``get_step_execution_context()``, and ``OutputContext.step_context`` for an output; of the step's context ``step.key``,
+    ``previous_attempt_count`` and ``job_def.asset_layer``; of the run ``remote_job_origin``.
     """
     if isinstance(context, dg.AssetExecutionContext) and is_called_directly(context):
         return None
@@ -58,7 +58,7 @@ class InputFacts:
 
 
 def input_facts_of(context: dg.InputContext) -> InputFacts:
-    """Return the facts of a step that loads an input. ``step_context``; of it ``dagster_run``, ``instance`` and ``job_def.asset_layer``."""
+    """Return the facts of a step that loads an input. Uses ``step_context``, with ``dagster_run``, ``instance`` and ``job_def.asset_layer``."""
     step = context.step_context
     selected = step.dagster_run.asset_selection  # empty in a run of a complete job
     return InputFacts(
@@ -67,7 +67,7 @@ def input_facts_of(context: dg.InputContext) -> InputFacts:
 
 
 def is_own_input(context: dg.InputContext) -> bool:
-    """Say whether the step writes the asset that it reads here. Uses ``step_context.get_output_asset_keys``; a context of a unit test has no step."""
+    """Say whether the step writes the asset that this input reads. Uses ``step_context.get_output_asset_keys``; a unit test's context has no step."""
     try:
         return context.asset_key in context.step_context.get_output_asset_keys()
     except dg.DagsterInvariantViolationError:
@@ -83,7 +83,7 @@ def is_called_directly(context: dg.AssetExecutionContext) -> bool:
 
 
 def current_context() -> dg.AssetExecutionContext:
-    """Return the context of the step that runs in this thread, or a context without a run. ``AssetExecutionContext.get``."""
+    """Return the context of the step that runs in this thread, or a context without a run. Uses ``AssetExecutionContext.get``."""
     try:
         return dg.AssetExecutionContext.get()
     except dg.DagsterInvariantViolationError:
@@ -93,7 +93,7 @@ def current_context() -> dg.AssetExecutionContext:
 def metadata_of_asset(context: dg.AssetExecutionContext, key: dg.AssetKey) -> Mapping[str, Any]:
     """Return the definition metadata of any asset in the run's job, including upstream assets; empty for other assets.
 
-    ``JobDefinition.asset_layer``.
+    Uses ``JobDefinition.asset_layer``.
     """
     if is_called_directly(context):
         return {}
@@ -102,7 +102,7 @@ def metadata_of_asset(context: dg.AssetExecutionContext, key: dg.AssetKey) -> Ma
 
 
 def with_resources(asset: dg.AssetsDefinition, resources: Mapping[str, dg.ResourceDefinition]) -> dg.AssetsDefinition:
-    """Return the asset with resources of its own, which may need resources of the definitions. ``AssetsDefinition.get_attributes_dict``."""
+    """Return the asset with resources of its own, which may need resources of the definitions. Uses ``AssetsDefinition.get_attributes_dict``."""
     attributes = asset.get_attributes_dict()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)  # of arguments that Dagster's own methods pass in the same way
@@ -134,7 +134,9 @@ def set_output_data_version(context: dg.OutputContext, key: dg.AssetKey, version
 
 
 def resource_definitions_of(context: dg.SensorEvaluationContext) -> Mapping[str, Any]:
-    """Return the resources of the code location of a sensor, even if its tick does not require them, and resources from a test.
+    """Return all resources of the sensor's code location, also resources that the sensor does not require.
+
+    Resources that a test passes in the context override them.
 
     Uses ``resource_defs`` and ``RepositoryDefinition.get_top_level_resources``.
     """

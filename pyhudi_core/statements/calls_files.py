@@ -27,7 +27,7 @@ def _properties(call: ProcedureCall) -> Iterator[Row]:
 
 
 def _path_detail(call: ProcedureCall) -> Iterator[Row]:
-    """Count folders and files below a path, or below each of its folders."""
+    """Count folders and files below a path, or below each folder of the path."""
     place = call.given["path"]
     storage = open_storage(place, call.names.storage_options)
     below: dict[str, list[tuple[str, int]]] = {}
@@ -52,7 +52,7 @@ def _folder_of(location: str, files: Sequence[tuple[str, int]]) -> dict[str, Any
 
 
 def _file_sizes(call: ProcedureCall) -> Iterator[Row]:
-    """Show the sizes of the files that each commit wrote, and of all together."""
+    """Show the sizes of the files that each commit wrote, and the sizes of the files of all commits together."""
     table, wanted = call.table, call.given["partition_path"]
     everything: list[int] = []
     for instant in reversed(list(table.timeline.commits)):
@@ -82,7 +82,7 @@ def _statistics(time: str, sizes: Sequence[int]) -> dict[str, Any]:
 
 
 def _amplification(call: ProcedureCall) -> Iterator[Row]:
-    """Show how many rows each commit was asked to change, and how many it wrote."""
+    """Show how many rows each commit was asked to change, and how many rows the commit wrote."""
     table = call.table
     asked_all = written_all = 0
     for instant in reversed(list(table.timeline.commits)):
@@ -103,7 +103,7 @@ def _factor(time: str, asked: int, written: int) -> dict[str, Any]:
 
 
 def _views(call: ProcedureCall) -> Iterator[FileSlice]:
-    """Iterate over the newest slice of each file group, as of ``max_instant`` if it is given."""
+    """Iterate over the newest slice of each file group, as of ``max_instant`` if this argument is given."""
     table, until = call.table, call.given["max_instant"]
     if until and not call.given["include_max"]:
         earlier = [i.requested_time for i in table.timeline.commits if i.requested_time < until]
@@ -134,7 +134,7 @@ def _all_views(call: ProcedureCall) -> Iterator[Row]:
 
 
 def _latest_views(call: ProcedureCall) -> Iterator[Row]:
-    """Show the newest slices. No log is counted as scheduled for compaction: a slice after a planned compaction begins with a new one."""
+    """Show the newest slices. No log is counted as scheduled for compaction: a slice after a planned compaction begins with a new log."""
     for piece in _views(call):
         row = _view(piece)
         base, logs = row["data_file_size"], row["total_delta_file_size"]
@@ -206,7 +206,7 @@ def _column_stats(call: ProcedureCall) -> Iterator[Row]:
 
 
 def _validate(call: ProcedureCall) -> Iterator[Row]:
-    """Compare the files of the storage with those of the metadata table; without ``verbose`` only those that differ."""
+    """Compare the files in the storage with the files that the metadata table names. Without ``verbose``, show only the files that differ."""
     table = call.table
     _, metadata = _metadata_of(table)
     storage = table._opened.storage

@@ -56,7 +56,7 @@ def _run_clustering(call: ProcedureCall) -> Iterator[Row]:
 
 
 def _run_planned(call: ProcedureCall, table: HudiTable, name: str, op: str, both: str) -> Iterator[dict[str, Any]]:
-    """Schedule, execute, or both, as ``op`` says; one row for each plan."""
+    """Schedule plans, execute plans, or do both, as ``op`` says. Return one row for each plan."""
     service = table.services[name]
     word = op.lower().replace("_", "")
     wanted = [time for time in str(call.given.get("instants") or call.given.get("timestamp") or "").split(",") if time]

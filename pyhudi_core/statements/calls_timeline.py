@@ -19,7 +19,7 @@ _NO_COMMIT = "null"
 
 
 def _commits(call: ProcedureCall, *, archived: bool | None = None) -> Iterator[tuple[Instant, CommitMetadata]]:
-    """Iterate over completed commits, newest first; ``archived``: only those, or None for what ``show_archived`` says."""
+    """Iterate over completed commits, newest first. ``archived``: only archived commits; if None, the argument ``show_archived`` decides."""
     table = call.table
     active = table.timeline.commits
     if archived is None and not call.given.get("show_archived"):
@@ -177,7 +177,7 @@ def _show_timeline(call: ProcedureCall) -> Iterator[Row]:
 
 
 def _records(table: HudiTable, action: Action, name: str) -> Iterator[tuple[Instant, dict[str, Any]]]:
-    """Iterate over completed instants of an action with what their files say, newest first."""
+    """Iterate over the completed instants of an action, newest first. Each comes with the content of its file."""
     context = table._opened.context()
     for instant in reversed(list(table.timeline.filter(action, State.COMPLETED))):
         path = context.folder.file(instant)
@@ -294,7 +294,7 @@ def _show_clean_plans(call: ProcedureCall) -> Iterator[Row]:
 
 
 def _show_compaction(call: ProcedureCall) -> Iterator[Row]:
-    """Show compactions, a row for each partition: those on the timeline, pending ones too, as Hudi 1.1 and later do."""
+    """Show the compactions on the timeline, with a row for each partition. Pending compactions are shown, too, as Hudi 1.1 and later do."""
     table = call.table
     for instant in reversed([i for i in table.timeline if i.action is Action.COMPACTION]):
         if call.is_asked(instant.requested_time):
@@ -335,7 +335,7 @@ def _pending_compaction(table: HudiTable, instant: Instant) -> Iterator[Row]:
 
 
 def _show_clustering(call: ProcedureCall) -> Iterator[Row]:
-    """Show clusterings: those that are planned, and completed ones of the timeline."""
+    """Show the planned clusterings and the completed clusterings of the timeline."""
     table = call.table
     for instant in reversed([i for i in table.timeline if i.action is Action.CLUSTERING]):
         if call.is_asked(instant.requested_time):
@@ -351,7 +351,7 @@ def _show_clustering(call: ProcedureCall) -> Iterator[Row]:
 
 
 def _compare(call: ProcedureCall) -> Iterator[Row]:
-    """Say which commits one table has that come after the newest commit of another one."""
+    """Return the commits of one table that come after the newest commit of another table."""
     mine = [i.requested_time for i in call.table.timeline if i.is_completed and i.action in DATA_ACTIONS]
     other = ProcedureCall(call.names, {"path": call.given["path"]}).table
     theirs = [i.requested_time for i in other.timeline if i.is_completed and i.action in DATA_ACTIONS]

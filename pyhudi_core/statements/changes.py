@@ -1,4 +1,4 @@
-"""Statements that change rows: INSERT, UPDATE, DELETE, MERGE and TRUNCATE. Each is one call of a verb of the table, so one commit."""
+"""Statements that change rows: INSERT, UPDATE, DELETE, MERGE and TRUNCATE. Each statement is one call of a method of the table, so one commit."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from pyhudi_core.write.merging import Merge
 from pyhudi_core.write.result import Commit
 
 INSERT_OPERATION = "hoodie.spark.sql.insert.into.operation"
-"""Hudi's option that says what INSERT INTO does with keys that are there."""
+"""Hudi's option that says what INSERT INTO does with keys that the table already has."""
 INSERTS = ("insert", "bulk_insert", "upsert")
 
 
 @dataclass(frozen=True, slots=True)
 class Changing:
-    """What every statement that changes rows has: the names, the whole text, and what the caller gives to the commit."""
+    """The inputs of every statement that changes rows: the names, the whole text, and the caller's arguments for the commit."""
 
     names: Names
     text: str
     insert: str = "insert"
     commit: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """``extra_metadata`` and ``pre_commit`` of the verbs."""
+    """The arguments ``extra_metadata`` and ``pre_commit`` of the table's methods."""
 
     def part(self, tree: Any) -> SqlPart:
-        """Return a condition or value of the statement, as a verb takes it."""
+        """Return a condition or a value of the statement as a `SqlPart`. The methods of `HudiTable`, such as ``update``, accept a `SqlPart`."""
         return SqlPart(tree, self.text)
 
 
@@ -56,7 +56,7 @@ def delete(how: Changing, tree: Any) -> Commit:
 
 
 def found_rows(how: Changing, tree: Any) -> tuple[HudiTable, SqlPart | None]:
-    """Return the table of UPDATE or DELETE, and the condition on its rows. The name of the table is taken away before its columns."""
+    """Return the table of UPDATE or DELETE, and the condition on its rows. The name of the table is removed from the names of columns in the tree."""
     refuse_other_parts(tree, "this", "expressions", "where")
     table = how.names.table(tree.this)
     for column in list(tree.find_all(exp.Column)):
@@ -81,7 +81,7 @@ def insert(how: Changing, tree: Any) -> Commit:
 
 
 def rows_to_insert(how: Changing, tree: Any) -> tuple[HudiTable, pa.Table, dict[str, object]]:
-    """Return the table of INSERT, the rows in its columns and types, and the values of its PARTITION."""
+    """Return the table of INSERT, the rows in the columns and types of the table, and the values of the PARTITION clause."""
     refuse_other_parts(tree, "this", "expression", "overwrite", "where", "by_name", "with_", "is_function")
     named = tree.this
     table = how.names.table(named)
@@ -125,7 +125,7 @@ def truncate(how: Changing, tree: Any) -> Commit:
 
 
 def drop_partitions(how: Changing, table: HudiTable, partitions: Sequence[Any], *, missing_ok: bool = False) -> Commit:
-    """Delete the rows of partitions that are given as ``PARTITION (column = value, ...)``."""
+    """Delete the rows of partitions that the statement names as ``PARTITION (column = value, ...)``."""
     wanted = [_partition(one, table)[0] for one in partitions]
     fields = table.config.partition_fields
     for values in wanted:
@@ -147,7 +147,7 @@ def partition_paths_of(table: HudiTable, values: Mapping[str, object]) -> list[s
 
 
 def _overwritten(table: HudiTable, how: Changing, rows: pa.Table, fixed: Mapping[str, object]) -> Commit:
-    """Replace the rows of the partitions that PARTITION names by value; without rows they become empty."""
+    """Replace the rows of the partitions that PARTITION names by value. Without new rows, the partitions become empty."""
     if {*fixed} != {*table.config.partition_fields}:
         equal = [
             exp.EQ(this=exp.column(name, quoted=True), expression=exp.convert(value)) for name, value in fixed.items()
@@ -159,7 +159,7 @@ def _overwritten(table: HudiTable, how: Changing, rows: pa.Table, fixed: Mapping
 
 
 def as_query(tree: Any) -> Any:
-    """Return what INSERT and a statement take their rows from, as a query."""
+    """Return, as a query, the source from which a statement such as INSERT takes its rows."""
     if isinstance(tree, exp.Values):
         values = exp.Subquery(this=tree.copy(), alias=exp.TableAlias(this=exp.to_identifier("_values")))
         return exp.Select(expressions=[exp.Star()], from_=exp.From(this=values))
@@ -171,7 +171,7 @@ def as_query(tree: Any) -> Any:
 
 
 def _partition(partition: Any, table: HudiTable) -> tuple[dict[str, object], list[str]]:
-    """Return the values of a PARTITION, and the columns without a value, which the rows have at their end."""
+    """Return the values of a PARTITION clause, and the columns that the clause names without a value. The rows have the latter columns last."""
     fixed: dict[str, object] = {}
     dynamic: list[str] = []
     for part in () if partition is None else partition.expressions:
@@ -211,7 +211,10 @@ def _order(
     *,
     by_name: bool,
 ) -> list[str]:
-    """Return the columns of the table that the columns of rows are, in their order unless the statement lists or names them."""
+    """Return the columns of the table, in the order of the columns of ``rows``.
+
+    The statement may list the columns, or say BY NAME. Otherwise the order is the order of the table's columns.
+    """
     order = [name for name in table.schema.names if name not in fixed]
     if listed is not None:
         order = [_known(name, table, None) for name in listed]
@@ -235,12 +238,12 @@ def _order(
 def _in_columns(
     table: HudiTable, rows: pa.Table, order: Sequence[str], fixed: Mapping[str, object], defaults: Cells
 ) -> pa.Table:
-    """Return rows with the names and types of the table's columns."""
+    """Return the rows with the names and the types of the table's columns."""
     schema = table.schema
     by_default = left_out(defaults, order, len(rows), table)
     given = {name: column for name, column in zip(order, rows.columns, strict=True) if name not in by_default}
     given |= {name: pa.chunked_array([pa.repeat(value, len(rows))]) for name, value in fixed.items()}
-    by_rules = table.rules.given  # columns that are not named are null, but for these
+    by_rules = table.rules.given  # columns that the rows lack are null, except these columns
     wanted = pa.schema([field for field in schema if field.name in given or field.name not in by_rules])
     made = {field.name: given.get(field.name, pa.nulls(len(rows), field.type)) for field in wanted}
     return put_in(fitted(pa.table(made), wanted, table.location), defaults, order, table)
@@ -258,7 +261,7 @@ def _known(name: str, table: HudiTable, part: Any) -> str:
 
 
 def _values(how: Changing, parts: Sequence[Any]) -> dict[str, object]:
-    """Return the new values by column of ``column = value, ...``."""
+    """Return the new values of ``column = value, ...``, by column."""
     values: dict[str, object] = {}
     for part in parts:
         if not isinstance(part, exp.EQ) or not isinstance(part.this, exp.Column):
@@ -275,7 +278,7 @@ def _values(how: Changing, parts: Sequence[Any]) -> dict[str, object]:
 
 
 def _without_name(column: Any, name: str) -> None:
-    """Take the name of a table away before a column."""
+    """Remove the name of a table from the name of a column, in place."""
     parts = column.parts
     if len(parts) > 1 and parts[0].name.lower() == name.lower():
         keys = ("this", "table", "db", "catalog")

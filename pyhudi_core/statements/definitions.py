@@ -26,7 +26,7 @@ from pyhudi_core.table import HudiTable
 from pyhudi_core.write.result import Commit
 
 _OPTIONS_PROPERTY: Any = getattr(exp, "OptionsProperty", ())
-"""OPTIONS (...) as sqlglot 30 parses it; older releases make plain properties of it."""
+"""OPTIONS (...) as sqlglot 30 parses this clause. Older releases of sqlglot parse the clause as plain properties."""
 _DROPPED = pa.schema([("table", pa.string()), ("files", pa.int64()), ("bytes", pa.int64())])
 _WORDS = {
     "primarykey": "record_key",
@@ -34,12 +34,12 @@ _WORDS = {
     "orderingfields": "ordering",
     "type": "table_type",
 }
-"""Hudi's words in TBLPROPERTIES, and what `create_table` calls them."""
+"""Hudi's words in TBLPROPERTIES, with the names of the matching arguments of `create_table`."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Definition:
-    """What CREATE TABLE says about a table, as arguments of `create_table`."""
+    """The definition of a table in CREATE TABLE, as arguments of `create_table`."""
 
     place: Place
     name: str | None
@@ -50,7 +50,7 @@ class _Definition:
 
 
 def create(how: Changing, tree: Any) -> HudiTable | Commit:
-    """CREATE TABLE [IF NOT EXISTS] name (columns) USING hudi ... [AS query]. Returns the table, or the commit of the query's rows."""
+    """CREATE TABLE [IF NOT EXISTS] name (columns) USING hudi ... [AS query]. Returns the new table; with a query, the commit of the query's rows."""
     found = _definition(how, tree)
     exist_ok = bool(tree.args.get("exists"))
     if tree.expression is None:
@@ -65,7 +65,7 @@ def create(how: Changing, tree: Any) -> HudiTable | Commit:
 
 
 def what_create_says(how: Changing, tree: Any) -> tuple[str, list[str]]:
-    """Return where CREATE TABLE makes a table, and its columns; none are known of a query."""
+    """Return the place where CREATE TABLE makes the table, and the columns of the table. For a query, the columns are not known."""
     found = _definition(how, tree)
     return str(found.place), [] if tree.expression is not None else list(_columns(tree.this, found).names)
 
@@ -86,7 +86,7 @@ def alter(how: Changing, tree: Any) -> Commit:
 
 
 class _Changes:
-    """What the actions of ALTER TABLE say, as arguments of `HudiTable.alter`."""
+    """The changes of the actions of ALTER TABLE, as arguments of `HudiTable.alter`."""
 
     def __init__(self, names: list[str]) -> None:
         self.add: dict[str, pa.DataType] = {}
@@ -102,7 +102,7 @@ class _Changes:
         return {**columns, **order, **self.rules.changes(), **self.more}
 
     def take(self, action: Any) -> None:
-        """Add one action. Raises `InvalidOptionError` for what tables do not do."""
+        """Add the changes of one action. Raises `InvalidOptionError` for an action that tables do not support."""
         if isinstance(action, exp.Schema):
             for column in action.expressions:
                 self._added(column)
@@ -131,7 +131,7 @@ class _Changes:
             self.drop += [_path(column) for column in (one.expressions if isinstance(one, exp.Schema) else [one])]
 
     def _altered(self, action: Any) -> None:
-        """Take ALTER COLUMN and CHANGE COLUMN: a type, a name, a comment, NOT NULL, a default."""
+        """Add the changes of ALTER COLUMN or CHANGE COLUMN: a type, a name, a comment, NOT NULL, a default."""
         old, new, given = _path(action.this), action.args.get("rename_to"), action.args
         for other in ("using", "collate"):
             if given.get(other):
@@ -169,7 +169,7 @@ class _Changes:
 
 
 def drop(how: Changing, tree: Any) -> pa.Table:
-    """DROP TABLE [IF EXISTS] name. Returns a row that says what is gone; none if there was no table."""
+    """DROP TABLE [IF EXISTS] name. Returns a row that says what was dropped; no row if there was no table."""
     try:
         done = to_drop(how, tree)()
     except TableNotFoundError:
@@ -180,7 +180,9 @@ def drop(how: Changing, tree: Any) -> pa.Table:
 
 
 def to_drop(how: Changing, tree: Any) -> TableDrop | CatalogDrop:
-    """Return the drop that DROP TABLE asks for. Raises `TableNotFoundError` if there is no table, and `InvalidOptionError` for what is none."""
+    """Return the drop that DROP TABLE requests. Raises `TableNotFoundError` if there is no table, and `InvalidOptionError` for another DROP
+    statement.
+    """
     kind = str(tree.args.get("kind")).upper()
     if kind != "TABLE":
         raise not_understood(
@@ -258,7 +260,7 @@ def _definition(how: Changing, tree: Any) -> _Definition:
 
 
 def _name(written: Any, options: Mapping[str, object]) -> str | None:
-    """Return the name of a new table: that of the statement, unless it is a path or an option gives one."""
+    """Return the name of a new table. An option may give the name. Otherwise the name is the name in the statement, unless that is a path."""
     parts = parts_of(written)
     return None if "hoodie.table.name" in options or is_path(parts) else parts[-1]
 
@@ -337,7 +339,7 @@ def _made(how: Changing, found: _Definition, columns: pa.Schema, *, exist_ok: bo
 
 
 def _refuse_rows(rows: pa.Table, found: _Definition) -> None:
-    """Refuse rows that a new table could not take, before it is made: keys that are null, or there twice."""
+    """Refuse rows that a new table could not take, before the table is made: rows with a null key, and two rows with the same key."""
     keys = [name for name in found.arguments.get("record_key", ()) if name in rows.column_names]
     for name in keys:
         if rows[name].null_count:

@@ -1,7 +1,8 @@
-"""Rows of a query in the types of a table: every value is stored as it is, or the statement is refused before anything is written.
+"""Convert the rows of a query to the types of a table. Every value is stored unchanged, or the statement is refused before anything is written.
 
-A number goes into a column of another type of numbers if the column holds it exactly; a decimal such as 2.5, as literals are in Spark, goes into a
-floating-point column as the nearest number. A text in ISO form becomes a date or a time. Everything else is for the rules of all writes.
+A number goes into a column of another type of numbers if the column can hold the number exactly. A decimal goes into a floating-point column as the
+nearest number; literals such as 2.5 are decimals in Spark. A text in ISO form becomes a date or a time. All other values are left to the rules that
+hold for all writes.
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ from pyhudi_core.errors import DataError
 from pyhudi_core.predicates.coercion import is_number, is_string
 
 _WHOLE = pa.decimal256(20, 0)
-"""What holds all integers of 64 bits, with a sign or without."""
+"""A type that holds all integers of 64 bits, with a sign or without."""
 
 _ZONED = r":\d.*(?:Z|[+-]\d\d(?::?\d\d)?)$"
-"""A text of a time that names its zone."""
+"""The pattern of a text that is a time with a time zone."""
 
 
 def fitted(rows: pa.Table, schema: pa.Schema, table: str) -> pa.Table:
-    """Return the columns of rows in the types of a schema, by their names. Raises `DataError` for a value that does not fit."""
+    """Return the columns of a schema, from the columns of the rows with the same names, in the types of the schema. Raises `DataError` for a value
+    that does not fit.
+    """
     return pa.table([_fitted(rows.column(field.name), field, table) for field in schema], schema.names)
 
 
@@ -69,5 +72,5 @@ def _time(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
         return column.cast(target)
     zoned = pc.fill_null(pc.match_substring_regex(column, _ZONED), False)
     moments = pc.if_else(zoned, column, None).cast(pa.timestamp(target.unit, "UTC")).cast(pa.int64())
-    plain = pc.if_else(zoned, None, column).cast(pa.timestamp(target.unit)).cast(pa.int64())  # they are in UTC
+    plain = pc.if_else(zoned, None, column).cast(pa.timestamp(target.unit)).cast(pa.int64())  # in UTC
     return pc.coalesce(moments, plain).cast(target)

@@ -1,4 +1,6 @@
-"""DEFAULT in the VALUES of an INSERT. DuckDB computes the rows without it, and the default that the table keeps is put into its place afterwards."""
+"""DEFAULT in the VALUES of an INSERT. DuckDB computes the rows with NULL for each DEFAULT. Then the table's default value replaces each of these
+NULLs.
+"""
 
 from __future__ import annotations
 
@@ -15,18 +17,18 @@ from pyhudi_core.table import HudiTable
 from pyhudi_core.write.default_values import WORD, default_of
 
 Cells = Mapping[int, Mapping[int, str]]
-"""For each column by its number: the rows that have DEFAULT there, each with the words that say the place."""
+"""For each column number, the numbers of the rows that have DEFAULT in this column. Each row number has the place in the statement, in words."""
 
 
 def is_default(tree: Any) -> bool:
-    """Say whether a part of a statement is the word DEFAULT, and no name in quotes and no column of something."""
+    """Say whether a part of a statement is the word DEFAULT. A name in quotes, and a column with the name of a table, are not the word."""
     if not isinstance(tree, exp.Column) or len(tree.parts) > 1 or not isinstance(tree.this, exp.Identifier):
         return False
     return bool(tree.name.upper() == WORD and not tree.this.args.get("quoted"))
 
 
 def misplaced(tree: Any) -> InvalidOptionError:
-    """Return the error for DEFAULT where it is not a whole value."""
+    """Return the error for a DEFAULT that is only a part of a value."""
     return not_understood(
         f"{WORD}{place_of(tree)} is no value that can be computed with",
         "DEFAULT is a whole value by itself, in VALUES (1, DEFAULT), SET price = DEFAULT, and INSERT of a merge. A column that INSERT does not list"
@@ -35,9 +37,9 @@ def misplaced(tree: Any) -> InvalidOptionError:
 
 
 def taken_out(asked: Any) -> tuple[Any, Cells]:
-    """Return what INSERT takes its rows from with NULL for each DEFAULT, and where these are.
+    """Return the source of the rows of INSERT, with NULL for each DEFAULT, and return the places of the DEFAULTs.
 
-    Raises `InvalidOptionError` for one in an expression.
+    Raises `InvalidOptionError` for a DEFAULT in an expression.
     """
     if not isinstance(asked, exp.Values) or not any(map(is_default, asked.find_all(exp.Column))):
         return asked, {}
@@ -54,7 +56,9 @@ def taken_out(asked: Any) -> tuple[Any, Cells]:
 
 
 def left_out(cells: Cells, order: Sequence[str], rows: int, table: HudiTable) -> list[str]:
-    """Return the columns that have DEFAULT in every row and get their values by the rules of the table. Raises for those that cannot have it."""
+    """Return the columns that have DEFAULT in every row and get their values by the rules of the table. Raises `InvalidOptionError` for columns that
+    cannot have DEFAULT.
+    """
     found = []
     for number, places in cells.items():
         name, place = order[number], next(iter(places.values()))
@@ -72,7 +76,7 @@ def left_out(cells: Cells, order: Sequence[str], rows: int, table: HudiTable) ->
 
 
 def put_in(rows: pa.Table, cells: Cells, order: Sequence[str], table: HudiTable) -> pa.Table:
-    """Return rows in the types of the table with its defaults in their places."""
+    """Return the rows with the table's default values in the places of the DEFAULTs. ``rows`` have the types of the table."""
     for number, places in cells.items():
         name = order[number]
         if name in rows.column_names:

@@ -1,4 +1,4 @@
-"""The tables that a statement names: what the caller gave for a name, or a path in the statement itself."""
+"""The tables that a statement names: the table or data that the caller gave for a name, or a path in the statement itself."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from pyhudi_core.storage.paths import Place
 from pyhudi_core.table import HudiTable
 
 _PATHS = ("hudi", "pyhudi")
-"""What stands before a path: hudi.`/lake/orders`."""
+"""The words that a statement may have before a path: hudi.`/lake/orders`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What the names of a statement stand for.
+    """The meanings of the names in a statement.
 
-    ``given``: for each name a table of Hudi, its location, or data. A name may have a dot, as in ``shop.orders``. ``whole``: these are all tables
-    that there are, those of a lake.
+    ``given``: for each name a table of Hudi, the location of a table, or data. A name may have a dot, as in ``shop.orders``. ``whole``: whether
+    ``given`` has all tables of a lake, so that no other tables exist.
     """
 
     given: Mapping[str, object]
@@ -42,14 +42,14 @@ class Names:
         return found
 
     def source(self, name: Any) -> object:
-        """Return what a name means: a table of Hudi, or data. A location is opened."""
+        """Return the table of Hudi, or the data, for a name. If the name has a location, the table at the location is opened."""
         place = self.place(name)
         if is_place(place):
             return open_table(place, self.storage_options, self.options)
         return place
 
     def place(self, name: Any) -> object:
-        """Return what was given for a name, not opened."""
+        """Return the value that the caller gave for a name. A location is not opened."""
         parts = parts_of(name)
         key = self._key(parts)
         if key is not None:
@@ -63,7 +63,7 @@ class Names:
         )
 
     def knows(self, name: Any) -> bool:
-        """Say whether something was given for a name."""
+        """Say whether the caller gave a value for a name."""
         return self._key(parts_of(name)) is not None
 
     def _key(self, parts: tuple[str, ...]) -> str | None:
@@ -75,7 +75,7 @@ class Names:
 
 
 def is_place(given: object) -> TypeGuard[Place]:
-    """Say whether what was given for a name is a location."""
+    """Say whether the value that the caller gave for a name is a location."""
     return isinstance(given, str) or hasattr(given, "__fspath__")
 
 
@@ -85,7 +85,7 @@ def is_path(parts: tuple[str, ...]) -> bool:
 
 
 def parts_of(name: Any) -> tuple[str, ...]:
-    """Return the parts of a name: of a node of sqlglot, or a tuple as it is."""
+    """Return the parts of a name that is a node of sqlglot. A tuple is returned unchanged."""
     if isinstance(name, exp.Schema):
         name = name.this
     if isinstance(name, tuple):

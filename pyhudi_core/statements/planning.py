@@ -1,4 +1,4 @@
-"""What a statement would do now. Nothing is changed; rows are read where only they tell how many it would change."""
+"""Say what a statement would do now, without changing anything. Rows are read only to count the rows that the statement would change."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SERVICES = {
 
 @dataclass(frozen=True, slots=True)
 class StatementPlan:
-    """A sentence, and what it says as numbers and names."""
+    """A sentence that says what a statement would do, and the same facts as numbers and names."""
 
     text: str
     figures: Mapping[str, Any] = field(default_factory=dict)
@@ -34,7 +34,10 @@ class StatementPlan:
 
 
 def plan(found: Statement, how: Changing) -> StatementPlan | None:
-    """Return what a statement would do; None for one that only reads. Raises as the statement itself for what is refused before rows are written."""
+    """Return what a statement would do; None for a statement that only reads.
+
+    Raises the errors that the statement itself raises before rows are written.
+    """
     if found.tree is not None:
         planned = _PLANNED.get(type(found.tree))
         return planned(how, found.tree) if planned is not None else None

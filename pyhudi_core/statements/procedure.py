@@ -1,4 +1,4 @@
-"""What a procedure of CALL is: its arguments, its columns, and the function that carries it out."""
+"""A procedure of CALL: its arguments, its columns, and the function that runs the procedure."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from pyhudi_core.table import HudiTable
 Row = Mapping[str, Any]
 _TYPES = {"text": pa.string(), "long": pa.int64(), "int": pa.int32(), "double": pa.float64(), "bool": pa.bool_()}
 SHOW = "limit=10 path show_archived=false filter start_time end_time"
-"""The arguments of most procedures that show something, after the table."""
+"""The arguments that most ``show_`` procedures have after the table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument. ``default`` also gives its type; None is an optional text. ``fixed``: only the default is carried out here."""
+    """One argument. ``default`` also gives the type; None is an optional text. ``fixed``: only the default value is supported."""
 
     name: str
     default: object = None
@@ -42,7 +42,7 @@ class Argument:
         )
 
     def checked(self, value: object) -> object:
-        """Return a value of a statement in the type of the argument. Raises `InvalidOptionError`."""
+        """Return a value of a statement in the type of the argument. Raises `InvalidOptionError` for a value of another type."""
         if value is None:
             return self.default
         wanted = bool if isinstance(self.default, bool) else int if isinstance(self.default, int) else str
@@ -84,7 +84,9 @@ class ProcedureCall:
         )
 
     def with_options(self, **options: object) -> HudiTable:
-        """Return the table, opened with more options: those that are not None, and those of the argument ``options`` (``key=value,key=value``)."""
+        """Return the table, opened with more options: the given options that are not None, and the options in the argument ``options``
+        (``key=value,key=value``).
+        """
         more = {key.replace("__", "."): value for key, value in options.items() if value not in (None, "")}
         for part in filter(None, (piece.strip() for piece in str(self.given.get("options") or "").split(","))):
             key, equal, value = part.partition("=")
@@ -110,7 +112,9 @@ Carry = Callable[[ProcedureCall], Iterable[Row]]
 
 @dataclass(frozen=True, slots=True)
 class Procedure:
-    """A procedure of Hudi: what it takes and gives, and the function; or why it is not here, and what to do instead."""
+    """A procedure of Hudi: the arguments, the columns of the result, and the function. For a procedure that this release lacks, ``instead`` says why,
+    and what to use instead.
+    """
 
     name: str
     arguments: tuple[Argument, ...] = ()
@@ -139,11 +143,11 @@ class Procedure:
 
 
 def here(name: str, arguments: str, columns: str, carry_out: Carry) -> Procedure:
-    """Return a procedure that is carried out. ``columns``: ``name:type``, a text where no type is given."""
+    """Return a procedure that this release has. ``columns``: ``name:type``; a column without a type is a text."""
     typed = [(part.partition(":")[0], part.partition(":")[2] or "text") for part in columns.split()]
     return Procedure(name, tuple(Argument.of(part) for part in arguments.split()), typed, carry_out)
 
 
 def not_here(name: str, instead: str) -> Procedure:
-    """Return a procedure that is refused, with the reason and what does the same here."""
+    """Return a procedure that this release refuses. ``instead``: the reason, and what to use instead."""
     return Procedure(name, instead=instead)

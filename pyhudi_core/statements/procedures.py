@@ -1,4 +1,6 @@
-"""CALL: Hudi's procedures under their names and arguments. `PROCEDURES` has all that Hudi 1.2 has, each with its function or with a reason."""
+"""CALL: Hudi's procedures under their names and arguments. `PROCEDURES` lists every procedure of Hudi 1.2. An entry has the function that runs the
+procedure, or the text that says what to use instead.
+"""
 
 from __future__ import annotations
 
@@ -83,9 +85,9 @@ PROCEDURES: Mapping[str, Procedure] = {
 
 
 def call(words: Words, names: Names) -> pa.Table:
-    """Carry out CALL [system.]name(argument => value, ...); returns the rows with Hudi's columns.
+    """Run CALL [system.]name(argument => value, ...), and return the rows with Hudi's columns.
 
-    Raises `InvalidOptionError` for a procedure or an argument that is not known, before anything is done.
+    Raises `InvalidOptionError` for an unknown procedure or an unknown argument, before anything is done.
     """
     found, asked = named_call(words, names)
     given = asked.given
@@ -135,7 +137,7 @@ def _named(name: str) -> Procedure:
 
 
 def _arguments(words: Words, procedure: Procedure) -> dict[str, Any]:
-    """Read the arguments in brackets: by name, or by position before those."""
+    """Read the arguments in brackets. Arguments by position come first, then arguments by name."""
     if not words.has("("):
         raise words.expected("(")
     given: dict[str, Any] = {}

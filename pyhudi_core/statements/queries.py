@@ -1,11 +1,13 @@
-"""Queries: DuckDB computes them over scans. Each scan has the columns that the query needs, and the conditions that it can use to leave files out.
+"""Queries: DuckDB computes them over scans. Each scan has the columns that the query needs, and the conditions that the scan can use to leave files
+out.
 
-A query is text in Spark's dialect; sqlglot writes it for DuckDB, and what it cannot write is refused. DuckDB sees only the tables that were given: it
-may not open files or load extensions, and does not look for variables of Python.
+A query is text in Spark's dialect; sqlglot translates the text for DuckDB, and a query that sqlglot cannot translate is refused. DuckDB sees only the
+tables that the caller gave. DuckDB may not open files or load extensions, and does not look for variables of Python.
 
-A condition of WHERE reaches the scan of a table if it is one of the conditions that AND joins, names columns of this table alone, has no function,
-and is one that `scan(where=...)` takes. DuckDB evaluates all conditions again, so one that does not reach a scan only costs time. The rows of a table
-on the side of an outer join that may have no partner are never left out before.
+A condition of WHERE reaches the scan of a table if four things hold: AND joins the condition to the other conditions; the condition names only
+columns of this table; the condition has no function; and `scan(where=...)` takes the condition. DuckDB evaluates all conditions again, so a condition
+that does not reach a scan only costs time. In an outer join, the side whose rows may have no partner gets no conditions: no rows of that table are
+left out before the join.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ from pyhudi_core.table import HudiTable
 from pyhudi_core.write.meeting import spark_of
 
 _SETTINGS = (
-    ("error_on_division_by_zero", "false"),  # of new releases; `ieee_floating_point_ops` of older ones
+    ("error_on_division_by_zero", "false"),  # of new releases; `ieee_floating_point_ops` of older releases
     ("ieee_floating_point_ops", "false"),
     ("TimeZone", "'UTC'"),
     ("enable_external_access", "false"),
@@ -51,7 +53,7 @@ _OPTIONAL_SIDES = ("RIGHT", "FULL")
 
 @dataclass(slots=True)
 class _Sources:
-    """The tables of one query, under names that it has for DuckDB."""
+    """The tables of one query, under the names that DuckDB knows."""
 
     names: Names
     meta: bool
@@ -64,7 +66,7 @@ class _Sources:
 
 
 def query(tree: Any, names: Names) -> pa.Table:
-    """Return the rows of a query. Raises `InvalidOptionError` and `PredicateError` for one that is not understood, before rows are read."""
+    """Return the rows of a query. Raises `InvalidOptionError` and `PredicateError` for a query that is not understood, before rows are read."""
     with needing("duckdb", "a query in SQL"):
         import duckdb  # noqa: PLC0415  (an extra)
     tree = tree.copy()
@@ -114,12 +116,12 @@ def _connected(duckdb: Any) -> Iterator[Any]:
 
 
 def _is_of_the_query(table: Any) -> bool:
-    """Say whether a name is one that the query itself gives to a part of it (WITH)."""
+    """Say whether the query defines this table name in a WITH clause."""
     if table.args.get("db") is not None or not isinstance(table.this, exp.Identifier):
         return False
     below = table
     while (node := below.parent) is not None:
-        parts = node.expressions if isinstance(node, exp.With) else []  # a part sees those before it
+        parts = node.expressions if isinstance(node, exp.With) else []  # a part of WITH sees the earlier parts
         if (found := node.args.get("with_")) is not None and found is not below:
             parts = found.expressions
         at = next((place for place, part in enumerate(parts) if part is below), len(parts))
@@ -130,7 +132,7 @@ def _is_of_the_query(table: Any) -> bool:
 
 
 def _replace(table: Any, sources: _Sources) -> None:
-    """Put a name of DuckDB in the place of a table."""
+    """Replace a table in the query by the name under which DuckDB knows the table."""
     alias = table.alias or (table.name if isinstance(table.this, exp.Identifier) else "")
     name = sources.add(_rows(table, sources))
     made = exp.to_table(name)
@@ -145,7 +147,7 @@ def _replace(table: Any, sources: _Sources) -> None:
 
 
 def _rows(table: Any, sources: _Sources) -> object:
-    """Return what DuckDB reads for a table of the query."""
+    """Return the object that DuckDB reads for a table of the query."""
     if not isinstance(table.this, exp.Identifier):
         return _called(table, sources)
     found = sources.names.source(table)
@@ -159,7 +161,7 @@ def _rows(table: Any, sources: _Sources) -> object:
 
 
 def _as_rows(given: Any, table: Any) -> pa.Table:
-    """Return data that was given for a name. The rows of a PySpark DataFrame come to this process."""
+    """Return the data that the caller gave for a name, as an Arrow table. The rows of a PySpark DataFrame come to this process."""
     name = ".".join(parts_of(table))
     if spark_of(given) is not None:
         from pyhudi_core.engine.spark_collect import collect_arrow  # noqa: PLC0415 (an extra)
@@ -234,20 +236,21 @@ def _condition(part: Any, schema: pa.Schema) -> pc.Expression | None:
         condition = Predicate.of(SqlPart(plain, plain.sql(dialect="spark")), schema)
     except HudiError:
         return None
-    # Functions and casts are left to DuckDB, which may compute them otherwise; so are texts with a backslash, which is no escape there.
+    # DuckDB may compute functions and casts in another way, so they are left to DuckDB. So are texts with a backslash, because a backslash is no
+    # escape character in DuckDB.
     if condition is None or condition.calls or any("\\" in text.name for text in plain.find_all(exp.Literal)):
         return None
     return condition.expression
 
 
 def _as_date(call: Any) -> None:
-    """date_add and date_sub give dates in Spark, and times in DuckDB."""
+    """Cast date_add and date_sub to a date: they give dates in Spark, and times in DuckDB."""
     if not isinstance(call.parent, exp.Cast):
         call.replace(exp.cast(call.copy(), "date"))
 
 
 def _with_escapes(like: Any) -> None:
-    """A backslash is the escape character of a pattern in Spark, and an ordinary one in DuckDB."""
+    """Make the backslash the escape character of a pattern, as in Spark. In DuckDB the backslash is an ordinary character."""
     if isinstance(like.parent, exp.Escape):
         return
     several = like.expression
@@ -265,7 +268,7 @@ def _with_escapes(like: Any) -> None:
 
 
 def _in_spark_types(rows: pa.Table, kinds: Sequence[str]) -> pa.Table:
-    """Return sums of integers as 64-bit integers, as Spark's are."""
+    """Return the rows with sums of integers as 64-bit integers, as in Spark."""
     for number, kind in enumerate(kinds):
         if kind == "HUGEINT":
             try:
@@ -277,7 +280,7 @@ def _in_spark_types(rows: pa.Table, kinds: Sequence[str]) -> pa.Table:
 
 
 def _refused(error: Exception, tree: Any) -> HudiError:
-    """Return the error for what DuckDB says; for a column it has the place in the statement."""
+    """Return the error for an error of DuckDB. If DuckDB names a column, the error has the place of the column in the statement."""
     first = str(error).splitlines()[0][:300]
     cause = error.__cause__ or error.__context__
     if isinstance(cause, HudiError):

@@ -1,4 +1,4 @@
-"""What the table functions of Hudi's SQL read: changes of rows, and the timeline."""
+"""The data that the table functions of Hudi's SQL read: changes of rows, and the timeline."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TIMELINE = pa.schema(
 
 
 def changes_of(table: HudiTable, given: Sequence[str]) -> Conversions:
-    """Return what ``hudi_table_changes(table, kind, begin, end)`` reads: commits completed after ``begin``, up to ``end``."""
+    """Return what ``hudi_table_changes(table, kind, begin, end)`` reads: the changes of commits completed after ``begin``, up to ``end``."""
     kind = given[0] if given else ""
     if kind not in ("latest_state", "cdc") or not 2 <= len(given) <= 3:
         raise not_understood(
@@ -42,7 +42,7 @@ def instants_of(table: HudiTable, *, archived: bool) -> list[tuple[Instant, str]
 
 
 def timeline_of(table: HudiTable, *, archived: bool) -> pa.Table:
-    """Return what ``hudi_query_timeline`` reads: the instants of a table, newest first."""
+    """Return the rows that ``hudi_query_timeline`` reads: the instants of a table, newest first."""
     return pa.Table.from_pylist([_row(*each) for each in instants_of(table, archived=archived)], _TIMELINE)
 
 

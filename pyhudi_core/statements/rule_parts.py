@@ -14,7 +14,7 @@ from pyhudi_core.statements.text import not_understood, place_of
 
 @dataclass(slots=True)
 class RuleParts:
-    """Rules as they are read from a statement."""
+    """The rules that a statement gives, collected part by part."""
 
     checks: dict[str, str] = field(default_factory=dict)
     not_null: list[str] = field(default_factory=list)
@@ -24,7 +24,7 @@ class RuleParts:
     comment: str = ""
 
     def of_column(self, column: Any, path: str) -> None:
-        """Take the rules that stand behind a column."""
+        """Add the rules that the statement has after the definition of a column."""
         for constraint in column.args.get("constraints") or ():
             kind = constraint.args["kind"]
             if isinstance(kind, exp.NotNullColumnConstraint):
@@ -41,7 +41,7 @@ class RuleParts:
                 raise _no_rule(kind, column)
 
     def of_table(self, part: Any) -> None:
-        """Take a CONSTRAINT name CHECK (condition), or a CHECK without a name."""
+        """Add a CONSTRAINT name CHECK (condition), or a CHECK without a name."""
         checks = part.expressions if isinstance(part, exp.Constraint) else [part]
         if len(checks) != 1 or not isinstance(checks[0], exp.CheckColumnConstraint):
             raise _no_rule(part, part)
@@ -53,7 +53,7 @@ class RuleParts:
         return TableRules(self.checks, self.not_null, self.defaults, self.generated, self.comment, self.comments)
 
     def changes(self) -> dict[str, Any]:
-        """Return the rules as arguments of `HudiTable.alter`; only those that the statement gives."""
+        """Return the rules as arguments of `HudiTable.alter`. Rules that the statement does not give are left out."""
         given = {
             "add_check": self.checks,
             "not_null": self.not_null,

@@ -1,4 +1,4 @@
-"""`sql`: one statement, read and carried out."""
+"""`sql` reads one statement and carries it out."""
 
 from __future__ import annotations
 
@@ -49,25 +49,26 @@ def sql(
     """Carry out one statement of Spark SQL with Hudi: a query, INSERT, UPDATE, DELETE, MERGE, CREATE TABLE, ALTER TABLE, DROP TABLE, SHOW,
     DESCRIBE, CALL.
 
-    A statement that writes is one commit. What is not understood, or does not fit, raises before anything is written.
+    A statement that writes is one commit. A statement that is not understood, or whose values do not fit, raises an error before anything is written.
 
     Args:
         statement: the text, as for Spark: texts in single quotes, names with special letters in backquotes.
         tables: what the names in the statement mean: a table of Hudi, its location, or data with ``__arrow_c_stream__``. The rows of a PySpark
-            DataFrame come to this process, but for the source of a MERGE without a query around it. A table that is not here is named by its path,
-            as in hudi.`/lake/orders`. Or a `Lake`: its tables by their names, with dots for slashes (``sales.orders``).
+            DataFrame come to this process, except for the source of a MERGE without a query around the source. The statement names a table that is
+            not in ``tables`` by its path, as in hudi.`/lake/orders`. ``tables`` may be a `Lake`: its tables have their names in the lake, with dots
+            for slashes (``sales.orders``).
         options: for tables that are named by a location, as in `open_table` and `create_table`; and ``hoodie.spark.sql.insert.into.operation``:
-            ``insert`` (a key that is there is an error), ``upsert`` or ``bulk_insert``.
-        storage_options: of these locations.
-        extra_metadata: goes into the commit.
+            ``insert`` (a key that the table already has is an error), ``upsert`` or ``bulk_insert``.
+        storage_options: for tables that are named by a location.
+        extra_metadata: entries for the extra metadata of the commit.
         pre_commit: validators of the commit.
 
     Returns:
-        The rows of a query, of SHOW, DESCRIBE, CALL and DROP TABLE as a ``pyarrow.Table``; a `Commit` of what writes; the table that CREATE TABLE
-        makes.
+        The rows of a query, of SHOW, DESCRIBE, CALL and DROP TABLE as a ``pyarrow.Table``; for a statement that writes, its `Commit`; for CREATE
+        TABLE, the new table.
 
     Raises:
-        InvalidOptionError: the statement is not understood, with the place; or a table is not known.
+        InvalidOptionError: the statement is not understood (the error says the place), or a table is not known.
         PredicateError: a condition or value is not valid.
         MissingExtraError: a query needs DuckDB (``pip install 'pyhudi[sql]'``).
     """
@@ -82,7 +83,7 @@ def read(
     extra_metadata: Mapping[str, str] | None = None,
     pre_commit: Sequence[Validator] = (),
 ) -> tuple[Statement, Changing]:
-    """Return a statement, and all that it is carried out with. Raises `InvalidOptionError`. Arguments as for `sql`."""
+    """Return a parsed statement, and the inputs with which the statement is carried out. Raises `InvalidOptionError`. Arguments as for `sql`."""
     given = dict(options or {})
     whole = isinstance(tables, Lake)
     if isinstance(tables, Lake):
@@ -99,7 +100,9 @@ def read(
 
 
 def _of_lake(lake: Lake) -> dict[str, object]:
-    """Return the locations of a lake's tables by their names in statements. Raises `InvalidOptionError` if two tables have one name there."""
+    """Return the locations of a lake's tables by their names in statements. Raises `InvalidOptionError` if two tables have the same name in
+    statements.
+    """
     found: dict[str, str] = {}
     for name in lake.list():
         other = found.setdefault(name.replace("/", "."), name)

@@ -1,4 +1,4 @@
-"""Statements that describe tables: SHOW and DESCRIBE, and those about indexes, which a table carries out itself (`HudiTable.sql`)."""
+"""Statements that describe tables: SHOW and DESCRIBE, and statements about indexes, which the table carries out itself (`HudiTable.sql`)."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _properties(table: HudiTable) -> list[tuple[str, str]]:
 
 
 def create_statement(table: HudiTable) -> str:
-    """Return the CREATE TABLE that makes a table with the columns and the properties of this one."""
+    """Return the CREATE TABLE that makes a table with the columns and the properties of this table."""
     config = table.config
     rules = table.rules
     lines = [f"  {quoted(field.name)} {sql_type(field.type)}{_rules_of(field.name, rules)}" for field in table.schema]
@@ -139,7 +139,7 @@ def _rows(names: Sequence[str], rows: Sequence[tuple[str, ...]]) -> pa.Table:
 
 
 def _about_an_index(words: Words, names: Names) -> Any:
-    """Carry out a statement about an index at the table that it names; its own name takes the place of the one in the statement."""
+    """Carry out a statement about an index at the table that the statement names. The table's own name replaces the name in the statement."""
     for number, token in enumerate(words.tokens):
         if token.text.upper() in ("ON", "FROM", "IN"):
             words.next = number + 1

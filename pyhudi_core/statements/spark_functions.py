@@ -1,4 +1,6 @@
-"""Functions of a query that DuckDB does not have, or computes otherwise than Spark and the conditions of UPDATE and DELETE, in words of DuckDB."""
+"""Translate functions of a query to DuckDB: functions that DuckDB lacks, and functions that DuckDB computes differently from Spark and from the
+conditions of UPDATE and DELETE.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ _NUMBER = exp.Literal.number
 
 
 def as_spark_computes(tree: Any) -> None:
-    """Change the calls of a query in place."""
+    """Change the function calls of a query in place."""
     for call in list(tree.find_all(*_BY_KIND, exp.Anonymous)):
         change = _BY_NAME.get(call.name.lower()) if isinstance(call, exp.Anonymous) else _BY_KIND[type(call)]
         made = change(call) if change is not None else None
@@ -22,7 +24,7 @@ def as_spark_computes(tree: Any) -> None:
 
 
 def _substring(call: Any) -> Any:
-    """Count 0 as the first position."""
+    """Treat the start position 0 as the first position, as Spark does."""
     start = call.args.get("start")
     if start is None:
         return None
@@ -34,14 +36,14 @@ def _substring(call: Any) -> Any:
 
 
 def _side(call: Any) -> Any:
-    """Take no letter for a negative number: DuckDB leaves as many out at the other end."""
+    """Return no letters for a negative number. DuckDB would leave out this number of letters at the other end."""
     size = call.expression
     none = exp.If(this=exp.LT(this=size.copy(), expression=_NUMBER(0)), true=_NUMBER(0))
     call.set("expression", exp.Case(ifs=[none], default=size.copy()))
 
 
 def _is_nan(call: Any) -> Any:
-    """Answer false for null."""
+    """Return false for null."""
     if isinstance(call.parent, exp.Coalesce):
         return None
     return exp.Coalesce(this=call.copy(), expressions=[exp.false()])
@@ -77,7 +79,7 @@ def _add_months(call: Any) -> Any:
 
 
 def _regexp_replace(call: Any) -> Any:
-    """Write groups of the replacement as DuckDB has them."""
+    """Write the references to groups in the replacement as DuckDB expects them."""
     new = call.args.get("replacement")
     if isinstance(new, exp.Literal) and new.is_string:
         call.set("replacement", exp.Literal.string(rewritten(new.name)))

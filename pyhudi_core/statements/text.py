@@ -1,4 +1,4 @@
-"""One statement: from text to sqlglot's tree, or to its words where sqlglot has no grammar (SHOW, CALL)."""
+"""Parse one statement from text to sqlglot's tree. If sqlglot has no grammar for the statement (SHOW, CALL), the result is the statement's words."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ _SHOWN = 60
 
 
 class _Strict(Dialect):
-    """The dialect of conditions, in which a statement that sqlglot does not know is an error. DEFAULT is a name with its place, in VALUES too."""
+    """The dialect of conditions, in which a statement that sqlglot does not know is an error. DEFAULT is a name with a place in the text, also in
+    VALUES.
+    """
 
     SUPPORTS_VALUES_DEFAULT = False
 
@@ -28,7 +30,7 @@ class _Strict(Dialect):
 
 
 class _Plain(Dialect):
-    """The same words, of SHOW and CALL too, whose rest sqlglot would read as one text."""
+    """The words of the same dialect. SHOW and CALL are ordinary words; otherwise sqlglot would read the rest of the statement as one text."""
 
     class Tokenizer(Dialect.Tokenizer):
         COMMANDS: ClassVar[set[TokenType]] = set()
@@ -55,7 +57,7 @@ INSTEAD = {
     "USE": "Name tables in tables=.",
     "VACUUM": "CALL run_clean(table => ...), or table.cleaning.run(); CALL archive_commits(...) for the timeline.",
 }
-"""Statements of Spark, Delta and DuckDB that are none here, and what does the same."""
+"""Statements of Spark, Delta and DuckDB that this release does not carry out, with what to use instead."""
 
 
 @dataclass(slots=True)
@@ -67,7 +69,7 @@ class Words:
     next: int = 0
 
     def has(self, *words: str) -> bool:
-        """Say whether these words or signs come next; then they are passed over."""
+        """Say whether these words or signs come next. If they come next, move to the word after them."""
         ahead = [token.text.upper() for token in self.tokens[self.next : self.next + len(words)]]
         if ahead != list(words) or any(self._is_text(self.next + place) for place in range(len(words))):
             return False
@@ -75,14 +77,14 @@ class Words:
         return True
 
     def name(self) -> tuple[str, ...]:
-        """Return a name with its dots."""
+        """Read a name, which may have dots. Return the parts of the name."""
         parts = [self._word()]
         while self.has("."):
             parts.append(self._word())
         return tuple(parts)
 
     def value(self) -> object:
-        """Return a text, a number, a truth value or null."""
+        """Read a text, a number, a truth value or null, and return the value."""
         negative = self.has("-")
         if self.next >= len(self.tokens):
             raise self.expected("a value")
@@ -99,13 +101,13 @@ class Words:
         raise self.expected("a text in quotes, a number, true, false or null")
 
     def end(self) -> None:
-        """Raise `InvalidOptionError` unless the statement ends here."""
+        """Raise `InvalidOptionError` if the statement has more words."""
         self.has(";")
         if self.next < len(self.tokens):
             raise self.expected("the end of the statement")
 
     def expected(self, what: str) -> InvalidOptionError:
-        """Return the error for another word than what is expected."""
+        """Return the error for a word that is not the expected word."""
         at = self.tokens[self.next].start if self.next < len(self.tokens) else len(self.text)
         there = repr(self.text[at : at + _SHOWN]) if self.text[at:].strip() else "the end"
         return not_understood(f"at character {at + 1}, {there}: expected {what}")
@@ -122,7 +124,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement: its text, and what sqlglot makes of it; None for the kinds that are read word by word."""
+    """A statement: its text, and the tree that sqlglot parses. The tree is None for statements that are read word by word."""
 
     text: str
     words: Words
@@ -132,7 +134,7 @@ class Statement:
 
 
 def parse(text: str) -> Statement:
-    """Return one statement. Raises `InvalidOptionError` with the place where it is not understood."""
+    """Return one statement. Raises `InvalidOptionError` if the statement is not understood; the error says the place."""
     if not isinstance(text, str) or not text.strip() or len(text) > LENGTH_LIMIT:
         raise InvalidOptionError(f"A statement is a text of 1 to {LENGTH_LIMIT:,} characters", hint="Give one.")
     try:
@@ -156,7 +158,7 @@ def parse(text: str) -> Statement:
 
 
 def is_about_indexes(words: Words) -> bool:
-    """Say whether a table itself carries a statement out, because it is about the indexes of the table."""
+    """Say whether a table itself carries a statement out, because the statement is about the indexes of the table."""
     upper = [token.text.upper() for token in words.tokens[:2]]
     return upper in (["CREATE", "INDEX"], ["DROP", "INDEX"], ["SHOW", "INDEXES"])
 
@@ -173,9 +175,11 @@ _OF_TARGET = ("this", "db", "catalog", "alias", "partition")
 
 
 def refuse_other_parts(tree: Any, *understood: str) -> None:
-    """Refuse parts of a statement that Spark SQL or other databases have, and that would be ignored here. A table that is changed is one by its name.
+    """Refuse parts of a statement that Spark SQL or other databases have, and that pyhudi would ignore.
 
-    What is not named here is refused, because an ignored part changes other rows than was meant.
+    The table that a statement changes must be named only by its name.
+
+    Every part that is not in ``understood`` is refused. If a part were ignored, the statement would change other rows than the user meant.
     """
     for name, part in tree.args.items():
         if name not in understood and part not in (None, False, []):
@@ -195,7 +199,7 @@ def refuse_other_parts(tree: Any, *understood: str) -> None:
 
 
 def place_of(part: Any) -> str:
-    """Return where a part of a tree stands in the statement, in words; empty if it is not known."""
+    """Return where a part of a tree stands in the statement, in words; empty if the place is not known."""
     places = [node.meta["start"] for node in part.walk() if "start" in node.meta]
     return f" at character {min(places) + 1}" if places else ""
 

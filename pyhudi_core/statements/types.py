@@ -44,7 +44,7 @@ _WORDS = (
 
 
 def arrow_type(kind: Any) -> pa.DataType:
-    """Return the Arrow type of a type of SQL. Raises `InvalidOptionError` for one that tables do not have."""
+    """Return the Arrow type of a type of SQL. Raises `InvalidOptionError` for a type that tables do not have."""
     name = kind.this.name if isinstance(kind, exp.DataType) and hasattr(kind.this, "name") else ""
     parts = kind.expressions
     if name in _PLAIN:
@@ -66,7 +66,7 @@ def arrow_type(kind: Any) -> pa.DataType:
 
 
 def sql_type(kind: pa.DataType) -> str:
-    """Return the type of SQL for a type of a table's column; Arrow's own name if SQL has none."""
+    """Return the type of SQL for the type of a column. If SQL has no such type, return Arrow's name for the type."""
     for test, word in _WORDS:
         if test(kind):
             return word
@@ -84,6 +84,6 @@ def sql_type(kind: pa.DataType) -> str:
 
 
 def quoted(name: str) -> str:
-    """Return a name as a statement has it."""
+    """Return a name with quotes, as a statement has it."""
     doubled = name.replace("`", "``")
     return f"`{doubled}`"

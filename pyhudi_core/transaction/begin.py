@@ -1,11 +1,12 @@
-"""Begin an instant: reserve its requested time, announce it on the timeline, keep its heartbeat.
+"""Begin an instant: reserve the requested time, announce the instant on the timeline, and keep the heartbeat young.
 
-The reservation is the heartbeat file. It is created with put-if-absent and has the same name for every action, so two writers can never hold one
-requested time. The requested time is greater than every time on the timeline and every other reservation. The writer checks this again after the
-reservation, so whatever the write reads is earlier, and monotonicity does not rest on clocks.
+The reservation is the heartbeat file. The file is created with put-if-absent, and has the same name for every action, so two writers can never hold
+one requested time. The requested time is greater than every time on the timeline and every other reservation. After the reservation, the writer
+checks again that the requested time is the greatest time. So everything that the write reads is earlier than the requested time, and the order of the
+times does not rest on clocks.
 
-Requested times are even milliseconds, and completion times odd ones. A commit that completed in the same millisecond could not see the reservation,
-and the same time would identify two states.
+Requested times are even milliseconds, and completion times are odd milliseconds. Without this rule, a commit could complete in the millisecond of a
+reservation that the commit cannot see, and the same time would identify two states.
 """
 
 from __future__ import annotations
@@ -37,16 +38,20 @@ _log = logging.getLogger(__name__)
 _ATTEMPTS = 50
 _DIGITS = 17
 _MOST_READ = 32
-"""How many commits a writer reads at most to find out who made them. Every write reads the newest 20. By default a timeline has no more than this."""
+"""How many commits a writer reads at most to find out which program made them. Every write reads the newest 20. By default a timeline has no more
+commits.
+"""
 _EVEN, _ODD = "02468", "13579"
 
 TOKEN_KEY = "pyhudi.commit_token"  # noqa: S105  (a name, not a secret)
-"""The key, in the extra metadata of a commit, of the token of the attempt that made the commit."""
+"""The key in the extra metadata of a commit under which the token of the attempt stands that made the commit."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableSeen:
-    """What a writer knows of a table before it reserves a time: the timelines of the table and of its companion tables, and the reserved times.
+    """The state of a table that a writer reads before the writer reserves a time.
+
+    The state has the timelines of the table and of the companion tables, and the reserved times.
 
     ``hashed`` as in `Snapshot`.
     """
@@ -63,7 +68,7 @@ class TableSeen:
 
 
 def look(context: TableContext, timeline: Timeline | None = None) -> TableSeen:
-    """Read the timelines and heartbeats of a table at once. ``timeline``: as the caller has just listed it."""
+    """Read the timelines and the heartbeats of a table concurrently. ``timeline``: the table's timeline, if the caller has just listed it."""
     storage, executor = context.root, context.runtime.executor
     timelines, heartbeats = both(
         storage,
@@ -81,19 +86,21 @@ def timelines_of(context: TableContext, *, own: bool = True) -> tuple[Timeline, 
 
 
 def metadata_timeline(context: TableContext, companions: Sequence[Timeline]) -> Timeline | None:
-    """Return the metadata table's timeline among the companion timelines; None if there is no metadata table, or if they were not listed."""
+    """Return the metadata table's timeline among the companion timelines; None if there is no metadata table, or if the companion timelines were not
+    listed.
+    """
     found = zip(context.companions, companions, strict=False)
     return next((timeline for place, timeline in found if place.prefix == METADATA_TABLE), None)
 
 
 @dataclass(slots=True)
 class Transaction:
-    """A pending instant of this process. ``token`` identifies the attempt permanently.
+    """A pending instant of this process. ``token`` identifies the attempt to commit permanently.
 
     Attributes:
-        start: the timeline that its write reads.
-        companions: the timelines of the companion tables at that time.
-        markers: the marker files, if only this process creates them and it listed them after the last one.
+        start: the timeline that the write of the transaction reads.
+        companions: the timelines of the companion tables, loaded together with ``start``.
+        markers: the marker files, if only this process creates marker files, and listed them after the last marker file was created.
         swept: whether the staged bytes are removed.
     """
 
@@ -120,18 +127,18 @@ class Transaction:
 
     @property
     def sync_marker(self) -> bytes:
-        """16 bytes for Avro timeline files; they carry the nonce."""
+        """16 bytes for the Avro files of this transaction on the timeline. The bytes are the nonce."""
         return bytes.fromhex(self.nonce)
 
 
 def reserve(context: TableContext, action: Action, seen: TableSeen | None = None, at: str | None = None) -> Transaction:
     """Reserve a requested time and start its heartbeat. The timeline does not change yet.
 
-    ``seen`` is what the caller has just read; it saves reading it again. After the reservation, the time is compared again with all other times.
-    ``at`` fixes the requested time, for the first instant of a table.
+    ``seen`` is the state that the caller has just read; this state is not read again. After the reservation, the requested time is compared again
+    with all other times. ``at`` fixes the requested time, for the first instant of a table.
 
-    Raises `ClockSkewError` if the timeline is ahead of the clock by more than the bound, and `InvalidOptionError` on a storage that cannot keep
-    several writers apart, and `TableVersionError` for a table that is only read.
+    Raises `ClockSkewError` if the timeline is ahead of the clock by more than the bound. Raises `InvalidOptionError` on a storage that cannot keep
+    several writers apart. Raises `UnsupportedTableError` for a table that this release reads and does not write.
     """
     context.config.refuse_writing(context.table)
     _refuse_racy_storage(context)
@@ -139,7 +146,8 @@ def reserve(context: TableContext, action: Action, seen: TableSeen | None = None
     content = heartbeat.body(context, nonce)
     for attempt in range(1 if at else _ATTEMPTS):
         known, seen = look(context) if seen is None else seen, None
-        # An overtaken writer takes a time ahead of the clock and waits for it. Commits that complete meanwhile have earlier times.
+        # A writer that was overtaken takes a time ahead of the clock, and waits until the clock shows this time. Commits that complete during the
+        # wait have earlier times.
         waited = _longest_wait_ms(context) if attempt else skew_wait_ms(context, known.timeline, known.heartbeats)
         requested_time = at or _candidate(context, known, waited)
         reserve_file = creating(context.protections.reservation)
@@ -154,7 +162,7 @@ def reserve(context: TableContext, action: Action, seen: TableSeen | None = None
                 context.runtime.clock.sleep(more / 1000)
                 start, *companions = timelines_of(context)
         except BaseException:
-            beat.handle.cancel()  # no other code would end it; the file expires
+            beat.handle.cancel()  # no other code would stop the heartbeat; the file expires
             raise
         highest = max(timeline.high_water_mark for timeline in (start, *companions))
         if highest < requested_time or not context.protections.monotonic_times:
@@ -175,9 +183,9 @@ def reserve(context: TableContext, action: Action, seen: TableSeen | None = None
 
 
 def announce(transaction: Transaction, requested_body: bytes | None, inflight_body: bytes) -> None:
-    """Put the requested file (None: it exists already) and the inflight file on the timeline.
+    """Put the requested file and the inflight file on the timeline. If ``requested_body`` is None, the requested file exists already.
 
-    Raises `CommitAbortedError` if another process created them.
+    Raises `CommitAbortedError` if another process created one of the files.
     """
     context = transaction.context
     for instant, body, once in (
@@ -204,7 +212,7 @@ def begin_write(
 ) -> Transaction:
     """Reserve and announce a commit, deltacommit or replacecommit; ``seen`` and ``at`` as in `reserve`.
 
-    ``beside`` runs concurrently with the announcement and must not depend on it.
+    ``beside`` runs concurrently with the announcement, and must not depend on the announcement.
     """
     transaction = reserve(context, action, seen, at)
     requested = b""
@@ -233,15 +241,17 @@ def begin_write(
 
 
 def inflight_body(transaction: Transaction, operation: str) -> bytes:
-    """Return the content of the inflight file of a write. It has a map of files, even if empty: Hudi's rollback by listing needs the map."""
+    """Return the content of the inflight file of a write. The content has a map of files, even if the map is empty, because Hudi's rollback by
+    listing needs the map.
+    """
     begun = {"partitionToWriteStats": {}, "operationType": operation, "extraMetadata": {TOKEN_KEY: transaction.token}}
     return encode_record("HoodieCommitMetadata", begun, sync_marker=transaction.sync_marker)
 
 
 def withdraw(transaction: Transaction) -> None:
-    """Remove an announced instant none of whose files is needed, as if it had never begun. The timeline gets no rollback.
+    """Remove an announced instant whose files nobody needs, as if the instant had never begun. The timeline gets no rollback.
 
-    Only the instant's own writer may do this, before it starts the commit. After a crash here, the usual repair cleans up.
+    Only the writer of the instant may call this, before the writer starts the commit. After a crash in this function, the usual repair cleans up.
     """
     context, requested_time = transaction.context, transaction.requested_time
     transaction.heartbeat.handle.cancel()
@@ -254,7 +264,7 @@ def withdraw(transaction: Transaction) -> None:
 def _withdraw(transaction: Transaction) -> None:
     """Remove a half announced instant from the timeline.
 
-    If that fails too, its heartbeat stays until it expires; then other writers repair the table.
+    If the removal fails, too, the heartbeat of the instant stays until it expires. Then other writers repair the table.
     """
     context = transaction.context
     try:
@@ -266,7 +276,7 @@ def _withdraw(transaction: Transaction) -> None:
 
 
 def _candidate(context: TableContext, seen: TableSeen, waits_ms: int) -> str:
-    """Return the next free time: the time at the end of the wait for clock skew, or the next one above every known time."""
+    """Return the next free time: the time at the end of the wait for clock skew, or the next time above every known time."""
     if not context.protections.monotonic_times:
         return context.now()
     now = format_time((context.runtime.instant_ms() + waits_ms) // 2 * 2, utc=context.utc)
@@ -278,7 +288,7 @@ def _candidate(context: TableContext, seen: TableSeen, waits_ms: int) -> str:
 
 
 def companions_high_water_mark(context: TableContext) -> str:
-    """Return the greatest time on the timelines of the companion tables, which use the same clock; empty if there is none."""
+    """Return the greatest time on the timelines of the companion tables; empty if there is none. Companion tables use the clock of the table."""
     return max((timeline.high_water_mark for timeline in timelines_of(context, own=False)), default="")
 
 
@@ -293,17 +303,20 @@ def least_time_after(highest: str) -> str:
 
 
 def _or_next(time: str, wanted: str) -> str:
-    """Return the time if its last digit is a wanted one, otherwise the next millisecond. Times of old tables have no milliseconds."""
+    """Return the time if its last digit is in ``wanted``, otherwise the next millisecond. A time without milliseconds, as in old tables, is returned
+    unchanged.
+    """
     return time if len(time) != _DIGITS or time[-1] in wanted else time_after(time)
 
 
 def check_skew(context: TableContext, timeline: Timeline, highest: str) -> None:
-    """Check how far the timeline is ahead of the clock. If it is ahead, one of two clocks is wrong.
+    """Check how far the timeline is ahead of the clock. If the timeline is ahead, this machine's clock or the clock of another writer is wrong.
 
-    Pyhudi's writers choose a time above all known times, so a wrong clock only produces times that are ahead. Hudi's writers trust their clocks. If a
-    Hudi writer is on the timeline, a time far ahead would make its next commits look too old.
+    Pyhudi's writers choose a time above all known times, so a wrong clock of a pyhudi writer only produces times that are ahead. Hudi's writers trust
+    their clocks. If the timeline has instants of a Hudi writer, a time far ahead would make the next commits of the Hudi writer look too old.
 
-    Raises `ClockSkewError` if the timeline is ahead by more than the bound, unless pyhudi wrote all of it; and if no time is left above it.
+    Raises `ClockSkewError` if the timeline is ahead by more than the bound, unless pyhudi wrote the complete timeline. Raises `ClockSkewError` if no
+    time is left above the newest time.
     """
     if not highest:
         return
@@ -332,7 +345,7 @@ def check_skew(context: TableContext, timeline: Timeline, highest: str) -> None:
 
 
 def _epoch_ms_and_next(context: TableContext, highest: str) -> tuple[int | None, bool]:
-    """Return the time in milliseconds (None if the text is not a date), and whether an instant can come after it."""
+    """Return the time in milliseconds (None if the text is not a date), and whether a later instant is possible."""
     try:
         return epoch_ms(highest, utc=context.utc), max(context.now(), time_after(time_after(highest))) > highest
     except (OverflowError, ValueError):
@@ -340,14 +353,14 @@ def _epoch_ms_and_next(context: TableContext, highest: str) -> tuple[int | None,
 
 
 def _is_ours(context: TableContext, instant: Instant) -> bool:
-    """Say whether this package writes the instant, for instants that can put data on the timeline."""
+    """Say whether pyhudi made the instant. Return True for each clean, and for each completed instant without data."""
     if instant.action is Action.CLEAN:
-        return True  # it puts no data there, and our plan has no heartbeat while it waits for the next commit
+        return True  # a clean puts no data on the timeline, and our plan of a clean has no heartbeat while it waits
     if instant.is_completed:
         return instant.action not in DATA_ACTIONS or TOKEN_KEY in context.folder.read_commit(instant).extra
     if heartbeat.is_ours(context, instant):
         return True
-    # The writer removes the heartbeat last. An instant of ours without one has ended since the timeline was loaded.
+    # The writer removes the heartbeat last. So an instant of ours without a heartbeat has ended since the timeline was loaded.
     now = context.folder.load().find(instant.requested_time, instant.action)
     return now is None or (now.is_completed and _is_ours(context, now))
 
@@ -364,13 +377,15 @@ def _refuse_racy_storage(context: TableContext) -> None:
 
 
 def skew_wait_ms(context: TableContext, timeline: Timeline, heartbeats: Sequence[ObjectInfo] = ()) -> int:
-    """Return how long a writer waits between the reservation of a time and the read of the timeline. ``heartbeats``: as listed.
+    """Return for how many milliseconds a writer waits between the reservation of a time and the read of the timeline.
 
-    A reservation separates pyhudi's writers, even if their clocks differ. Hudi's writers make no reservation. So if one is on the timeline, the
-    writer waits until no clock shows an earlier time. On a local disk all writers share one clock.
+    ``heartbeats``: the listed heartbeat files.
+
+    A reservation separates pyhudi's writers, even if their clocks differ. Hudi's writers make no reservation. So if the timeline has instants of a
+    Hudi writer, the writer waits until no clock shows an earlier time. On a local disk all writers share one clock.
     """
     longest = _longest_wait_ms(context)
-    beating = {info.path.rpartition("/")[2] for info in heartbeats if info.size}  # Hudi's are empty
+    beating = {info.path.rpartition("/")[2] for info in heartbeats if info.size}  # Hudi's heartbeats are empty
     needed = context.storage.capabilities.one_clock or (longest and has_others(context, timeline, beating))
     return longest if needed else 0
 
@@ -380,9 +395,9 @@ def _longest_wait_ms(context: TableContext) -> int:
 
 
 def has_others(context: TableContext, timeline: Timeline, beating: Set[str]) -> bool:
-    """Say whether another program may write to the table: one of the instants is not ours, or the origin of too many is unknown.
+    """Say whether another program may write to the table: one of the instants is not ours, or the origin of too many instants is unknown.
 
-    ``beating``: pending instants of ours.
+    ``beating``: the requested times of our pending instants.
     """
     asked = [i for i in timeline if not (i.is_pending and i.requested_time in beating)]
     unknown = context.folder.unread(i for i in timeline.completed if i.action in DATA_ACTIONS)

@@ -1,10 +1,13 @@
-"""The commit: how an instant with a commit, a clean, a rollback or a restore is completed, by writers and services alike.
+"""The commit completes an instant: a write, a clean, a rollback or a restore. Writers and table services use the same functions.
 
-The bytes of the completed file are staged; the instant is decided and published (``decision`` has the steps under the lock); then the files that only
-this process needed are removed. Under the lock, a commit checks three things. Its own instant is still wanted. The table still has version 8 (Hudi
-1.1 and newer upgrade by default). No listed metadata table would hide the new rows from readers; otherwise the commit is refused, or, if allowed, it
-unlists the metadata table. The commit chooses a completion time above every time on the timeline, checks for conflicts with commits that completed
-since its start, and asks the gate.
+First the bytes of the completed file are staged. Then the instant is decided and published (``decision`` has the steps under the lock). At the end,
+the files that only this process needed are removed.
+
+Under the lock, a commit checks three things. First: the instant of the commit is inflight, and no rollback names it. Second: the table still has the
+version that it had when the write began (Hudi 1.1 and newer upgrade tables by default). Third: no listed metadata table hides the new rows from
+readers. If a metadata table would hide the rows, the commit is refused, or, if allowed, the commit unlists the metadata table. Then the commit
+chooses a completion time above every time on the timeline, checks for conflicts with commits that completed since the start of the write, and asks
+the gate.
 """
 
 from __future__ import annotations
@@ -58,16 +61,16 @@ from pyhudi_core.transaction.rollback_plans import names_rolled_back
 _log = logging.getLogger(__name__)
 
 GATE_LIMIT_S = 2.0
-"""The longest time that a gate may take. It does not count as time for which the lock was held."""
+"""The longest time that a gate may take to answer. The time of the gate does not count as time for which the lock was held."""
 _SLOW_ANSWERS = 3
-"""After this many slow answers the commit is given up. A single slow answer may come from a busy machine or a first call."""
+"""After this many slow answers of the gate, the commit is given up. A single slow answer may come from a busy machine or a first call."""
 
 Gate = Callable[[], object]
 Encode = Callable[[Mapping[str, str]], bytes]
 
 
 def ask_gate(gate: Gate | None, context: TableContext, what: str) -> None:
-    """Ask the gate of a service before the service changes anything else.
+    """Ask the gate of a service. The service calls this before it makes further changes.
 
     Raises `CommitAbortedError` if the gate answers False, and whatever the gate raises.
     """
@@ -84,9 +87,9 @@ class Finished:
     """A published instant.
 
     Attributes:
-        lock_wait, lock_held: seconds.
-        notes: what the protocol added to the commit's extra metadata.
-        clean_up: removes what only this process needed. Call it once.
+        lock_wait, lock_held: for how long the commit waited for the lock, and held the lock; in seconds.
+        notes: the entries that the protocol added to the commit's extra metadata.
+        clean_up: removes the files that only this process needed. Call this function once.
     """
 
     instant: Instant
@@ -98,7 +101,10 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A file below the table that a commit publishes just before its own completed file. No file may be there. ``path`` is relative to the table."""
+    """A file in the table's folder, which a commit publishes just before its own completed file.
+
+    The file must not exist yet. ``path`` is relative to the table.
+    """
 
     path: str
     body: bytes
@@ -138,19 +144,19 @@ def complete(
     """Publish the transaction's completed file, or raise and publish nothing. The caller cleans up (`Finished.clean_up`).
 
     Args:
-        encode: returns the completed file's bytes; its argument is what the protocol adds to the commit's extra metadata.
+        encode: returns the completed file's bytes; the argument has the entries that the protocol adds to the commit's extra metadata.
         check: raises `CommitError` if the commit conflicts with the timeline found under the lock, and `PreparationNeeded`, a bounded number of
             times, if it has to read first.
         companions: staged commits of companion tables. This decision publishes them before the transaction's own commit.
         attachments: other files that this decision publishes.
-        gate: asked under the lock, just before the decision. If it returns False or raises, the commit is given up. If it takes more than
-            `GATE_LIMIT_S`, it is asked again without the lock and then with the lock; at the third slow answer the commit is given up.
-        kept: partitions of a metadata table that stay correct, besides those that the companions' commits update.
-        may_remove: whether a metadata table that does not stay correct may be unlisted; None: the options decide.
+        gate: asked under the lock, just before the decision. If the gate returns False or raises, the commit is given up. After an answer that took
+            more than `GATE_LIMIT_S`, the gate is asked without the lock, and then with the lock. At the third slow answer, the commit is given up.
+        kept: partitions of a metadata table that stay correct, besides the partitions that the companions' commits update.
+        may_remove: whether the commit may unlist a metadata table that does not stay correct; None: the options decide.
         looked_ahead: as in `Terms`.
         changes: changes of the table's properties, which this decision makes just before the completed file.
         by_rules: whether the commit depends on the rules of the table, and is refused if the rules have changed.
-        member: the decision over several tables of which this one is a part.
+        member: the part of this table in a decision over several tables.
 
     Raises `CommitAbortedError`, `CommitConflictError`, `LockError` (nothing published) or `CommitStateUnknownError`.
     """
@@ -204,7 +210,7 @@ def complete(
 
 @dataclass(slots=True)
 class _GateKeeper:
-    """Asks the gate, and counts its time apart from the protocol's own."""
+    """Asks the gate, and counts the time of the gate apart from the time of the protocol."""
 
     transaction: Transaction
     gate: Gate | None
@@ -214,8 +220,8 @@ class _GateKeeper:
     def ask(self) -> None:
         """Ask the gate under the lock.
 
-        Raise `CommitAbortedError` if the gate refuses, or is slow too often. Raise `PreparationNeeded` if it was slow: other writers get the lock
-        before the gate is asked again.
+        Raise `CommitAbortedError` if the gate refuses, or is slow too often. Raise `PreparationNeeded` if the gate was slow: other writers get the
+        lock before the gate is asked again.
         """
         if self.gate is None:
             return
@@ -246,7 +252,7 @@ class _GateKeeper:
 
 @dataclass(slots=True)
 class _Finishing:
-    """The intent of one commit. ``completed`` is this transaction's instant, if it was completed already."""
+    """The intent of one commit. ``completed`` is the instant of this transaction, if the instant is completed already."""
 
     transaction: Transaction
     encode: Encode
@@ -299,9 +305,9 @@ class _Finishing:
         return f"{self.staged}.{number}"
 
     def intent(self, timeline: Timeline) -> StagedIntent | None:
-        """Return what this commit has to decide on this timeline; None if its instant is completed.
+        """Return the intent of this commit on this timeline. Return None if the instant of this commit is completed already.
 
-        Raises `CommitAbortedError` if it was rolled back.
+        Raises `CommitAbortedError` if the instant was rolled back.
         """
         transaction = self.transaction
         context, folder = transaction.context, transaction.context.folder
@@ -328,7 +334,7 @@ class _Finishing:
         publications: list[Publication] = []
         bodies: dict[str, bytes] = {}
         if found:
-            # Readers that trust a metadata table must stop using it before rows exist that it does not know.
+            # Readers that trust a metadata table must stop using the metadata table before rows exist that the metadata table does not know.
             publications.append(metadata_removal.removal())
         number = len(self.companions) + 1
         *parts, time = _completion_times(transaction, timeline, self._marks.get(), number, self.member)
@@ -382,7 +388,8 @@ def _refuse_other_rules(transaction: Transaction, properties: Mapping[str, str])
 def _completion_times(
     transaction: Transaction, timeline: Timeline, others: Sequence[str], number: int, member: Member | None
 ) -> list[str]:
-    """Return ascending completion times, above every time on the timeline and on the companions' timelines. The last one is the commit's.
+    """Return ascending completion times, above every time on the timeline and on the companions' timelines. The last time is the completion time of
+    the commit.
 
     Raises `CommitConflictError` if the common completion time of a group of tables is not above these times.
     """
@@ -406,7 +413,7 @@ def _completion_times(
 
 
 def still_wanted(transaction: Transaction, timeline: Timeline) -> None:
-    """Raise `CommitAbortedError` unless our instant is inflight and no rollback names it."""
+    """Raise `CommitAbortedError` if the transaction's instant is not inflight, or if a rollback names it."""
     context = transaction.context
     found = timeline.find(transaction.requested_time, transaction.requested.action)
     gone = found is None or found.state is not State.INFLIGHT
@@ -420,10 +427,11 @@ def still_wanted(transaction: Transaction, timeline: Timeline) -> None:
 
 
 def _completed(transaction: Transaction, timeline: Timeline) -> Instant | None:
-    """Return our instant if it is completed: by this process, by a process that published our decision, or by the dead process whose rollback we
-    continue.
+    """Return our instant if the instant is completed, otherwise None.
 
-    Raises `CommitAbortedError` if it is the instant of a writer that took our requested time and ignored the reservation.
+    The instant may be completed by this process, by a process that published our decision, or by the dead process whose rollback we continue.
+
+    Raises `CommitAbortedError` if the completed instant belongs to a writer that took our requested time and ignored our reservation.
     """
     context = transaction.context
     requested = transaction.requested
@@ -489,7 +497,7 @@ def _state_unknown(transaction: Transaction, unknown: OutcomeUnknown) -> CommitS
 
 
 def _clean_up(transaction: Transaction, finishing: _Finishing) -> None:
-    """Clean up after the commit. Leftovers are harmless, so a failure here must not make the commit look undone."""
+    """Clean up after the commit. Leftovers are harmless, so a failure of the clean-up must not make the commit look undone."""
     context = transaction.context
     if not finishing.swept:
         _sweep(transaction, finishing)
@@ -498,11 +506,12 @@ def _clean_up(transaction: Transaction, finishing: _Finishing) -> None:
     with _harmless(transaction):
         if transaction.requested.action in plan_executors.PLANNED:
             plan_executors.forget(context, transaction.requested_time)
-        transaction.heartbeat.stop(context)  # last: the heartbeat leads the next writer to leftovers of a crash here
+        # The heartbeat is removed last: after a crash of this clean-up, the heartbeat leads the next writer to the leftovers.
+        transaction.heartbeat.stop(context)
 
 
 def _sweep(transaction: Transaction, finishing: _Finishing) -> None:
-    """Remove markers and staged bytes, after everything is published."""
+    """Remove the markers and the staged bytes of a commit. Call this when everything is published."""
     context = transaction.context
     places = [companion.context for companion in finishing.companions if companion.has_markers]
     if transaction.markers is None:

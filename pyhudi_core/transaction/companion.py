@@ -1,12 +1,13 @@
-"""The commit of a companion table. It becomes visible together with the commit of a transaction, or not at all.
+"""The commit of a companion table. The companion's commit becomes visible together with the commit of a transaction, or not at all.
 
-Hudi's metadata table has a deltacommit for each commit of its data table, with the same requested time. A reader must see both or neither, so one
-decision publishes both completed files, the companion's first. Before the lock, `begin_companion` announces the instant on the companion's timeline,
-the caller writes the companion's files (with markers there), and `CompanionCommit.stage` writes the bytes of the completed file. Under the lock,
-``commit`` checks that the companion's instant is still inflight, and gives it a completion time below the transaction's own.
+Hudi's metadata table has a deltacommit for each commit of its data table, with the same requested time. A reader must see both commits or neither
+commit. So one decision publishes both completed files, the companion's file first. Before the lock is requested, `begin_companion` announces the
+instant on the companion's timeline, and the caller writes the companion's files, with markers in the companion table. `CompanionCommit.stage` encodes
+the completed file, and `CompanionCommit.write` stores the bytes. Under the lock, ``commit`` checks that the companion's instant is still inflight,
+and gives the companion's instant a completion time below the transaction's completion time.
 
 The companion's instant has no heartbeat and no rollback of its own. A process that rolls back or withdraws the transaction's instant first removes
-its files in the companion tables (``markers.remove_at_companions``).
+the files of the instant in the companion tables (``markers.remove_at_companions``).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from pyhudi_core.transaction.freshness import load_showing
 from pyhudi_core.transaction.publication import creating
 
 LONGEST_NOTE = 1 << 16
-"""The maximum length of the note in characters. If the note would be longer, readers use the companion's own commit, as they do for other writers."""
+"""The maximum length in characters of the note of `notes_of`. Without a note, readers use the companion's own commit, as for other writers."""
 
 
 @dataclass(slots=True)
@@ -36,14 +37,14 @@ class CompanionCommit:
     """One commit of a companion table.
 
     Attributes:
-        transaction: that of the data table.
+        transaction: the transaction of the data table.
         context: the companion table.
         inflight: the companion's instant.
         body: the bytes of the completed file.
         keeps: the partitions of a metadata table that this commit updates for the data table's commit.
-        files: its files, with their sizes.
+        files: the files of this commit, with their sizes.
         bases: for each partition of a metadata table, the number of file groups per requested time of their base file (empty: no base file).
-        has_markers: whether its files may have markers.
+        has_markers: whether the files of this commit may have markers.
         builds: the completed instants that had built the companion's partitions when the write read the companion. The records of this commit are for
             the file groups of these builds.
     """
@@ -89,7 +90,7 @@ class CompanionCommit:
         """Encode the completed file. `write` stores the bytes at the staging path, from which any process can publish them.
 
         Args:
-            bases: as the attribute; it has every partition that this commit updates.
+            bases: as the attribute ``bases``. The mapping has every partition that this commit updates.
             files: functions that each write one file of the commit; `write` calls them.
         """
         self.keeps, self.bases = frozenset(bases), bases
@@ -101,23 +102,24 @@ class CompanionCommit:
         self._waiting = (*files, lambda: self.context.root.put(self.staged, self.body))
 
     def write(self) -> None:
-        """Write what is not written yet. Call this before the decision."""
+        """Write the files, and stage the completed file, if this is not done yet. Call this before the decision."""
         waiting, self._waiting = self._waiting, ()
         all_of(self.context.root, self.context.runtime.executor, *waiting)
 
     def high_water_mark(self) -> str:
         """Return the greatest time on the companion's timeline. Call this under the lock.
 
-        Raises `CommitConflictError` if this instant is not inflight there, or if a partition was built after the write read the companion.
+        Raises `CommitConflictError` if this instant is not inflight on the companion's timeline, or if a partition was built after the write read the
+        companion.
         """
         timeline = load_showing(self.context, [self.inflight])
         found = timeline.find(self.requested_time, self.inflight.action)
         if found is None or found.state is not State.INFLIGHT:
-            # Hudi's writers roll back pending instants of the metadata table before they write it. Then our write is planned again, and prepares its
-            # part again.
+            # Hudi's writers roll back pending instants of the metadata table before they write the metadata table. After such a rollback, our write
+            # is planned again, and prepares the companion's commit again.
             raise self._conflict("Another writer rolled back what this write had prepared in the metadata table")
         if not builds_of(timeline) <= self.builds:
-            # A new build may have another number of file groups. Then readers would not look for our records in the files that have them.
+            # A new build may have another number of file groups. Then readers would not look for our records in the files that have our records.
             raise self._conflict("The metadata table was replaced while this write ran")
         return timeline.high_water_mark
 
@@ -136,14 +138,14 @@ def begin_companion(
 ) -> CompanionCommit:
     """Announce an instant of the companion with the transaction's requested time. The transaction's own instant is announced already.
 
-    ``seen``: the companion's timeline as the write read it, before it prepared its part.
+    ``seen``: the companion's timeline as the write read it, before the write prepared the companion's commit.
 
-    Raises `CommitAbortedError` if another process created these files.
+    Raises `CommitAbortedError` if another process created the files of this instant.
     """
     context = transaction.context.at(place)
     inflight = Instant(transaction.requested_time, action, State.INFLIGHT)
     body = inflight_body(transaction, operation)
-    # The requested file is empty. The fsync of the folder for the inflight file makes its name durable, too.
+    # The requested file is empty. The fsync of the folder for the inflight file makes the name of the requested file durable, too.
     requested = replace(inflight, state=State.REQUESTED)
     for storage, instant, content in ((place.storage.without_fsync(), requested, b""), (place.storage, inflight, body)):
         if not creating(context.protections.inflight_once)(storage, place.folder.file(instant), content):
@@ -157,7 +159,10 @@ def begin_companion(
 
 
 def notes_of(companions: Sequence[CompanionCommit]) -> dict[str, str]:
-    """Return extra metadata that names the companion's files, so that readers of the commit notice a lost file; none if the text is too long."""
+    """Return extra metadata that names the files of the companions. By these names, readers of the commit notice a lost file.
+
+    Return no extra metadata if the text is too long.
+    """
     files = {path: size for companion in companions for path, size in companion.files.items()}
     bases = {name: times for companion in companions for name, times in companion.bases.items()}
     text = json.dumps({"files": files, "bases": bases}, separators=(",", ":"))

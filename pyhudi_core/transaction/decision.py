@@ -1,20 +1,24 @@
 """One way to decide: commits, plans, rollbacks, savepoints, index builds and archival all change the timeline through `decide`.
 
-Before the lock, the commit record is read. If its intent only creates files, the missing ones are published now (a predecessor may have died between
-deciding and publishing). An intent that replaces or changes files waits for the lock. Under the lock, in this order and nowhere else:
+Before the request for the lock, the commit record is read. If the record's intent only creates files, the missing files are published now, because
+the process that decided the intent may have died before it published the files. An intent that replaces or changes files waits for the lock. These
+steps are made under the lock, in this order and nowhere else:
 
-1. see whether the record has changed; publish its intent if it has, or if the intent has waited for the lock;
+1. read whether the record has changed; publish the record's intent if the record has changed, or if the intent has waited for the lock;
 2. list the timeline once; the listing must show all files that are known to exist;
 3. build the intent from the timeline: which files to create, to replace or to change, in which order;
 4. check the commits that completed since the caller's start, and check that the lock is still held;
-5. swap the intent into the commit record: this is the decision. Before it the caller may give up; after it the commit must be published;
+5. swap the intent into the commit record: this is the decision. Before the decision the caller may give up; after the decision the commit must be
+   published;
 6. publish, in the order of the publications.
 
-Safety rests on step 5's compare-and-swap, not on the lock: if the lock of a process expired, the process loses the swap, or the next writer publishes
-its decision. After an unclear answer at step 5, the process reads the record, and then the timeline, to learn the outcome.
+Safety rests on the compare-and-swap of step 5, not on the lock. If the lock of a process expired, either the process loses the swap, or the next
+writer publishes the decision of the process. After an unclear answer at step 5, the process reads the record, and then the timeline, to learn the
+outcome.
 
-Any process may finish step 6 for another process, any number of times. A file is created only once. A replacement is made only while its decision is
-the latest one and the files after it in the intent do not exist. It is conditional on unchanged content, so it never undoes a later change.
+Any process may finish step 6 for another process, any number of times. A file is created only once. A file is replaced only while two conditions
+hold: the decision is the latest decision, and the later files of the intent do not exist. A replacement is conditional on unchanged content, so a
+replacement never undoes a later change.
 """
 
 from __future__ import annotations
@@ -50,9 +54,9 @@ from pyhudi_core.transaction.rollback_plans import names_rolled_back
 _log = logging.getLogger(__name__)
 _DECISIONS = 5
 _PUBLISHED = "published record"
-"""The key under which a handle remembers the latest record that it has seen, if everything that the record names is published."""
+"""The key under which a table handle remembers the latest record that it has read, if everything that the record names is published."""
 _RECENT_S = 1.0
-"""For this long after a listing of the timeline, a living writer publishes its own decision without another look at the timeline."""
+"""For this many seconds after a listing of the timeline, a living writer publishes its own decision without another look at the timeline."""
 
 Check = Callable[[Timeline], None]
 
@@ -66,7 +70,7 @@ class PreparationNeeded(Exception):  # noqa: N818  (not a failure: the check has
 
 
 class OutcomeUnknown(Exception):  # noqa: N818  (each caller turns it into an error of its own)
-    """The storage failed, and it is unknown whether the decision was made. With ``decided``, it was made but is perhaps not published."""
+    """The storage failed, and it is unknown whether the decision was made. With ``decided``, the decision was made, but is perhaps not published."""
 
     def __init__(self, error: StorageError | CorruptionError, decided: bool) -> None:
         super().__init__()
@@ -79,8 +83,9 @@ class StagedIntent:
     """An intent that is not decided yet.
 
     Attributes:
-        bodies: the bytes of new files, by path; they are also staged, for other processes.
-        groups: sizes of the groups of consecutive publications that the deciding process may make concurrently; empty: one after the other.
+        bodies: the bytes of new files, by path. The bytes are also staged, for other processes.
+        groups: the sizes of the groups of consecutive publications. The deciding process may make the publications of one group concurrently. If this
+            is empty, the process makes one publication after the other.
         properties: the table's properties as they were read under the lock.
     """
 
@@ -111,9 +116,9 @@ def staged_intent(
 ) -> StagedIntent:
     """Return the intent of a transaction; ``bodies``, ``groups`` and ``properties`` as in `StagedIntent`.
 
-    The intent counts only while the file ``inflight`` exists; empty: the transaction's reservation.
+    The intent counts only while the file ``inflight`` exists. If ``inflight`` is empty, this file is the transaction's reservation.
 
-    A process that registers as an executor has no transaction yet, so ``plan_executors.py`` makes that intent itself.
+    A process that registers as an executor has no transaction yet, so ``plan_executors.py`` makes the intent of a registration itself.
     """
     requested = transaction.requested_time
     intent = Intent(
@@ -138,13 +143,14 @@ class Terms:
     """The conditions of a decision.
 
     Attributes:
-        purpose: what the lock is taken for.
+        purpose: the reason why the lock is acquired, for messages.
         expected: instants that the listing of the timeline must show if their files exist.
-        any_lock: the decision may be made under any lock, even an expired one. This is for rollbacks, which the record alone keeps safe.
+        any_lock: whether the decision may be made under any lock, even an expired one. This is for rollbacks, which the record alone keeps safe.
         seems_alive: says, without a storage call, whether all other processes certainly consider the deciding process alive now.
-        looked_ahead: the caller has called `look_ahead` just now.
-        prepared: called after the swap, before anything is published, if the decision is part of one over several tables.
-        look: called under the lock before each intent is built, concurrently with the listing of the timeline; it reads other inputs of the intent.
+        looked_ahead: whether the caller has called `look_ahead` just now.
+        prepared: called after the swap, before anything is published, if the decision is part of a decision over several tables.
+        look: reads the inputs of the intent other than the timeline. Called before each intent is built, concurrently with the listing of the
+            timeline.
     """
 
     purpose: str
@@ -158,7 +164,11 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The intent that was decided (None: nothing was), whether this process published all of it, and the lock's times in seconds."""
+    """The outcome of `decide`.
+
+    ``intent`` is None if nothing was decided. ``published`` says whether this process published the complete intent. ``lock_wait`` and ``lock_held``
+    are in seconds.
+    """
 
     intent: Intent | None
     published: bool
@@ -177,11 +187,11 @@ def decide(
     """Decide and publish the intent that ``build_intent`` returns, if ``check`` raises nothing; both run under the lock.
 
     ``stage`` writes the staged files before or during the wait for the lock. ``after`` runs when everything is published, concurrently with the
-    release of the lock; it raises no `HudiError`.
+    release of the lock; ``after`` raises no `HudiError`. ``check`` may raise `PreparationNeeded`, a bounded number of times, if the check has to read
+    something without the lock first.
 
-    ``check`` may raise `PreparationNeeded`, a bounded number of times, if it has to read first.
-
-    Raises what ``build_intent`` and ``check`` raise, `LockError` or `CommitAbortedError` (nothing was decided), and `OutcomeUnknown`.
+    Raises what ``build_intent`` and ``check`` raise, `LockError` or `CommitAbortedError`, if nothing was decided. Raises `OutcomeUnknown` if the
+    storage failed at the decision or after the decision.
     """
     clock = context.runtime.clock
     deciding = _Deciding(context, build_intent, check, terms, context.protocol.remembered.get(_PUBLISHED))
@@ -238,10 +248,10 @@ class _Deciding:
     """One call of `decide`.
 
     Attributes:
-        known: the latest record that was read; everything that it names is published.
+        known: the latest record that was read; everything that this record names is published.
         mine: the record that this call has written.
         beside: what was found during the request for the lock.
-        as_seen: nobody has held the lock between a look at the lock before ``beside`` and our own holding.
+        as_seen: whether nobody held the lock between a look at the lock, which came before ``beside``, and our acquisition of the lock.
     """
 
     context: TableContext
@@ -254,7 +264,7 @@ class _Deciding:
     as_seen: bool = False
 
     def look_ahead(self) -> None:
-        """Read the record and publish its intent without the lock, so that under the lock one call shows that nothing has changed."""
+        """Read the record, and publish the record's intent, without the lock. Then one call under the lock shows that the record has not changed."""
         protections = self.context.protections
         if not (protections.commit_record and protections.roll_forward):
             return
@@ -264,7 +274,7 @@ class _Deciding:
             self.known = record
 
     def run(self, lease_left_s: Callable[[], float]) -> Decision:
-        """Run steps 1 to 6. Repeat them if another writer, without a valid lock, decided between our look and our swap."""
+        """Run steps 1 to 6. Repeat the steps if another writer, without a valid lock, decided between our look and our swap."""
         context = self.context
         in_doubt = False
         for attempt in range(_DECISIONS + 1):
@@ -296,17 +306,19 @@ class _Deciding:
         )
 
     def look_beside(self) -> None:
-        """Read the inputs of the decision during the request for a free lock. After it, the lock shows whether these inputs are still valid."""
+        """Read the inputs of the decision during the request for a free lock. When the lock is acquired, the lock shows whether these inputs are
+        still valid.
+        """
         self.beside = Ahead.of(self._found)
 
     def _found(self) -> _Found:
-        """Read all inputs in one round."""
+        """Read all inputs of the decision in one round."""
         root, executor = self.context.root, self.context.runtime.executor
         begun = self.context.runtime.clock.monotonic()
         return _Found(*both(root, executor, self._read, lambda: Ahead.of(self._look)), begun)
 
     def _found_under_lock(self) -> _Found:
-        """Return the inputs as they are now, or as they were read during the request for the lock, if nobody has held the lock since."""
+        """Return the inputs that were read during the request for the lock, if nobody has held the lock since. Otherwise read the inputs again."""
         beside, self.beside = self.beside, None
         if beside is not None and self.as_seen and beside.error is None:
             found = beside.get()
@@ -316,11 +328,11 @@ class _Deciding:
         return self._found()
 
     def _latest(self) -> tuple[Record | None, Timeline, float]:
-        """Return the record (its intent is published), the current timeline, and the time when the timeline was read."""
+        """Return the record, whose intent is published, the current timeline, and the time when the timeline was read."""
         context, terms = self.context, self.terms
         looked: Timeline | None = None
         if context.root.capabilities.parallel_calls > 1:
-            # The listing counts if the record is the known one; otherwise files of the record may have been published after the listing.
+            # The listing counts only if the record is the known record. Otherwise files of the record may have been published after the listing.
             found = self._found_under_lock()
             record, begun = found.record, found.begun
             looked = found.timeline.get() if record is self.known else None
@@ -340,7 +352,7 @@ class _Deciding:
         return record_store(self.context.root).read(self.known) if self.context.protections.commit_record else None
 
     def _look(self) -> Timeline:
-        """List the timeline, which must show the files of the known record, and read the other inputs of the intent."""
+        """List the timeline, and read the other inputs of the intent. The timeline must show the files of the records ``known`` and ``mine``."""
         context, terms = self.context, self.terms
         intents = [record.intent for record in (self.known, self.mine) if record is not None]
         decided = [instant for intent in intents for instant in published(context, intent)]
@@ -349,13 +361,16 @@ class _Deciding:
         return both(context.root, executor, lambda: load_showing(context, expected), terms.look)[0]
 
     def remember(self, record: Record | None) -> None:
-        """Remember a record for the next decision of this handle, if everything that it names is published. Records are told apart by their tags."""
+        """Remember a record for the next decision of this table handle, if everything that the record names is published.
+
+        Only a storage with entity tags shows later whether the record has changed.
+        """
         capable = self.context.root.capabilities.put_if_match
         if record is not None and capable:
             self.context.protocol.remembered[_PUBLISHED] = record
 
     def _swap(self, record: Record | None, draft: StagedIntent) -> Record | None:
-        """Make step 5. The record keeps the completed file of a commit."""
+        """Make step 5: swap the intent into the commit record. The record keeps the completed file of a commit."""
         context, intent = self.context, draft.intent
         kept = draft.bodies[intent.publications[-1].path] if lost_completions.names_commit(intent) else b""
         lock = locking.recorded_lock(context, record, any_lock=self.terms.any_lock)
@@ -368,11 +383,13 @@ class _Deciding:
             raise OutcomeUnknown(error, decided=False) from error
 
     def _publish(self, draft: StagedIntent, looked: float) -> bool:
-        """Make step 6. A living writer that has just listed the timeline need not list it again: no process has rolled back its instant.
+        """Make step 6: publish the intent.
 
-        The writer has the bytes of the new files, so it creates them without checking for existing ones. Before each group it reads the record once.
-        The writer may pause for a long time at any call. So it asks its clock before each file, and after too long a pause it publishes as any other
-        process does.
+        A living writer that has just listed the timeline need not list the timeline again: no process has rolled back the writer's instant.
+
+        The writer has the bytes of the new files, so the writer creates the files without checking for existing files. Before each group of
+        publications, the writer reads the record once. The writer may pause for a long time at any call. So the writer asks its clock before each
+        file. After too long a pause, the writer publishes as any other process does.
         """
         context = self.context
         try:
@@ -386,7 +403,7 @@ class _Deciding:
     def _make_group(self, draft: StagedIntent, looked: float, group: Sequence[Publication], is_first: bool) -> bool:
         """Make a group of publications of our own decision. Returns False if a path holds another process's file, which stays.
 
-        The first group needs no look at the record: the swap has just shown that the decision is the latest one.
+        The first group needs no look at the record: the swap has just shown that the decision is the latest decision.
         """
         context = self.context
         has_new = any(one.kind is PublicationKind.REPLACE and one.path in draft.bodies for one in group)
@@ -408,12 +425,12 @@ class _Deciding:
         return all(each(context.root, context.runtime.executor, make, group))
 
     def _is_recent(self, looked: float) -> bool:
-        """Say whether our last look under the lock is so recent that no other process can consider us dead."""
+        """Say whether our last look at the timeline is so recent that no other process can consider us dead."""
         return self.context.runtime.clock.monotonic() - looked < _RECENT_S and self.terms.seems_alive()
 
 
 def finish_decided(context: TableContext, record: Record) -> None:
-    """Publish a decided intent for a process that does not hold the lock. If the intent replaces something, this takes the lock."""
+    """Publish a decided intent for a process that does not hold the lock. If the intent replaces a file, this function acquires the lock."""
     if record.intent.only_creates:
         publish_intent(context, record.intent, record.last_file)
         return
@@ -433,13 +450,13 @@ def publish_decided(context: TableContext, requested_time: str) -> None:
 def publish_intent(context: TableContext, intent: Intent, last_file: bytes = b"") -> bool:
     """Make all missing publications of a decision. Any process may call this, any number of times.
 
-    The caller must hold the table's lock if the intent replaces something. ``last_file``: the bytes of a completed file that is no longer staged.
-    Returns whether this call created all files.
+    The caller must hold the table's lock if the intent replaces a file. ``last_file``: the bytes of the last file, for a completed file that is lost
+    and no longer staged. Returns whether this call created all files.
 
     Raises `CorruptTimelineError` if the completed file of a published commit is lost, and ``last_file`` does not have its bytes.
     """
     if _is_there(context, intent.publications[-1]):
-        return False  # then all files before it exist, too
+        return False  # then all earlier files of the intent exist, too
     created = _publish(context, intent, last_file)
     if intent.group and _is_there(context, intent.publications[-1]):
         _publish_others(context, intent)
@@ -447,9 +464,11 @@ def publish_intent(context: TableContext, intent: Intent, last_file: bytes = b""
 
 
 def _publish_others(context: TableContext, intent: Intent) -> None:
-    """Publish the other parts of a group after one part. A program that does not know the record may think that a dead writer left them.
+    """Publish the other parts of a group after one part is published.
 
-    Changes that need the lock of another table, and failures, are left to the next writer of that table.
+    A program that does not know the commit record may consider the unpublished parts as the leftovers of a dead writer.
+
+    Parts that need the lock of another table, and parts that fail, are left to the next writer of the other table.
     """
     try:
         for place in group.others(context, intent):
@@ -470,12 +489,12 @@ def _publish(context: TableContext, intent: Intent, last_file: bytes) -> bool:
             created = False
             continue
         if any(context.root.head(path) is None for path in (intent.inflight, *intent.companions)):
-            return False  # void: rolled back, restored or archived
+            return False  # the intent is void: its instant was rolled back, restored or archived
         place = _place_of(context, intent)
         if intent.requested_time in names_rolled_back(place, place.folder.load(), intent.requested_time):
             return False
         if intent.group and not group.is_committed(context, intent):
-            return False  # void: aborted in all tables
+            return False  # the intent is void: the group was aborted in all tables
         if publication.kind is not PublicationKind.CREATE:
             _change(context, intent, publication, partial(_is_wanted, context, intent))
             continue
@@ -483,7 +502,7 @@ def _publish(context: TableContext, intent: Intent, last_file: bytes) -> bool:
             data = context.root.get(publication.staged)
         except ObjectNotFoundError:
             if publication is not intent.publications[-1] or not _is_lost(context, intent):
-                created = False  # its writer published it and swept up between our two calls
+                created = False  # the writer published the file and removed the staged bytes between our two calls
                 continue
             if not last_file:
                 raise lost_completions.error_for(context, intent.requested_time, publication.path) from None
@@ -496,7 +515,10 @@ def _publish(context: TableContext, intent: Intent, last_file: bytes) -> bool:
 
 
 def _is_lost(context: TableContext, intent: Intent) -> bool:
-    """Say whether the completed file of a commit without staged bytes is lost, too. The file was published before the staged bytes were removed."""
+    """Say whether the completed file of a commit without staged bytes is lost.
+
+    A completed file is published before its staged bytes are removed. So without staged bytes, a missing completed file is a lost file.
+    """
     if not lost_completions.names_commit(intent):
         return False
     return not _is_there(context, intent.publications[-1]) and context.root.head(intent.inflight) is not None
@@ -512,14 +534,18 @@ def _place_of(context: TableContext, intent: Intent) -> TableContext:
 
 
 def _is_there(context: TableContext, publication: Publication) -> bool:
-    """Say whether the file of a creation exists. For a replacement, only the content shows whether it was made."""
+    """Say whether the file exists that the publication creates.
+
+    Return False for a publication that replaces a file: only the content of the file shows whether the replacement was made.
+    """
     return publication.kind is PublicationKind.CREATE and context.root.head(publication.path) is not None
 
 
 def _is_wanted(context: TableContext, intent: Intent) -> bool:
-    """Say whether a decision's replacements are still to be made: the decision is the latest one and is not completely published.
+    """Say whether a decision's replacements are still to be made: the decision is the latest decision, and is not completely published.
 
-    Call this after reading the content. Then a later change by another process fails the condition of our write, and is not undone.
+    Call this after the read of the content that is to be replaced. Then, after a later change by another process, the condition of our write fails,
+    and the change is not undone.
     """
     if _is_there(context, intent.publications[-1]):
         return False
@@ -536,7 +562,7 @@ def _change(
     wanted: Callable[[], bool],
     seen: properties_file.PropertiesSeen | None = None,
 ) -> None:
-    """Make a replacement. ``seen``: the properties before the decision, if this process has just made the decision."""
+    """Replace a file, or change the properties. ``seen``: the properties before the decision, if this process has just made the decision."""
     storage = context.root
     if publication.kind is PublicationKind.PROPERTIES:
         unlists = metadata_removal.unlists(publication.changes)
@@ -549,5 +575,5 @@ def _change(
     try:
         body = publication.cut(storage.get(publication.staged))
     except ObjectNotFoundError:
-        return  # its writer made it and removed the staged bytes
+        return  # the writer made the replacement and removed the staged bytes
     replace_once(storage, publication.path, body, publication.replaces, wanted)

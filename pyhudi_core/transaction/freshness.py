@@ -1,8 +1,8 @@
-"""Load a timeline that is at least as new as what is already known of it.
+"""Load a timeline that shows every instant that is already known.
 
-A listing may be old, so no decision trusts it alone. The listing must show the files that are known to exist from other sources. For a file that the
-listing lacks, a look at that one object (which every storage answers truthfully) says whether the file exists. If it exists, the listing is too old,
-and is requested again.
+A listing may be old, so no decision trusts a listing alone. The listing must show the files that are known to exist from other sources. If the
+listing lacks such a file, a look at this one object says whether the file exists; every storage answers this look truthfully. If the file exists, the
+listing is too old, and is requested again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _WAIT_S = 0.05
 
 
 def load_showing(context: TableContext, expected: Iterable[Instant]) -> Timeline:
-    """Load the timeline. Every expected instant whose file exists is on it, in the same state or a later one.
+    """Load the timeline. Every expected instant whose file exists is on the timeline, in the same state or in a later state.
 
     Raises `StorageError` if the listing stays old for longer than a second.
     """
@@ -41,14 +41,17 @@ def load_showing(context: TableContext, expected: Iterable[Instant]) -> Timeline
 
 
 def published(place: TableContext, intent: Intent | None) -> list[Instant]:
-    """Return the instants whose files a decision puts on the timeline of this place."""
+    """Return the instants whose files a decision puts on the timeline of this table."""
     paths = (publication.path for publication in intent.publications) if intent is not None else ()
     found = (parse_file_name(path.rpartition("/")[2]) for path in paths if place.has(path))
     return [instant for instant in found if instant is not None]
 
 
 def _hides(context: TableContext, timeline: Timeline, instant: Instant) -> bool:
-    """Say whether the file exists although the timeline does not show it. Archived and undone instants are no longer on the timeline."""
+    """Say whether the instant's file exists although the timeline does not show the instant.
+
+    Return False for archived instants and undone instants, which are no longer on the timeline.
+    """
     shown = timeline.find(instant.requested_time, instant.action)
     if (shown is not None and shown.rank >= instant.rank) or is_undone(instant, context.folder.undone):
         return False

@@ -1,17 +1,18 @@
 """One decision over several tables: an object that is written once says commit or abort for all tables.
 
-Each table's commit record first gets an intent that names the object (it is *prepared*). Nothing of a prepared intent is published before the object
-says commit. A process that finds a prepared intent reads the object. If there is no object, the process waits while the writer lives. Then it writes
-abort itself, unless another process was faster. So nobody waits longer than a heartbeat for a dead writer, and all tables have the same outcome
-permanently.
+Each table's commit record first gets an intent that names the object (the intent is *prepared*). Nothing of a prepared intent is published before the
+object says commit. A process that finds a prepared intent reads the object. If there is no object, the process waits while the writer lives. If the
+writer is dead, the process writes abort itself, unless another process was faster. So nobody waits longer than a heartbeat for a dead writer, and all
+tables have the same outcome permanently.
 
 Invariants:
 
-- A prepared intent is replaced only after the object exists, because every decision publishes what the record names before it swaps the record
-  (``decision.py``), and publishing asks here.
-- A program that does not know the commit record may roll a part back when its writer looks dead. Then the decision to commit stands only if another
-  part was published before; otherwise all parts are void. A process that publishes one part publishes the others, too, so the time between is short.
-- The object is removed when no part is pending and none has a heartbeat: then nobody reads it any more (`resolved`).
+- A prepared intent is replaced only after the object exists, because every decision publishes what the record names before the decision swaps the
+  record (``decision.py``), and the publication asks this module.
+- A program that does not know the commit record may roll a part back when the part's writer looks dead. After such a rollback, the decision to commit
+  stands only if another part was published before the rollback; otherwise all parts are void. A process that publishes one part publishes the other
+  parts, too, so the time between the publications is short.
+- The object is removed when no part is pending and no part has a heartbeat, because nobody reads the object any more (`resolved`).
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ from pyhudi_core.transaction.record import Intent
 from pyhudi_core.transaction.rollback_plans import names_rolled_back
 
 TRANSACTION_KEY = "pyhudi.transaction"
-"""In the extra metadata of a commit: the id of its transaction, and the requested times of its commits by the locations of their tables."""
+"""The key in the extra metadata of a commit for a transaction over several tables: its id, and its requested times by table location."""
 _WRITABLE = "decisions can be written"
-"""The key under which a handle remembers that it has tested write access."""
+"""The key under which a table handle remembers that the write access was tested."""
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.01, 1.0
 
 
 class PartFate(StrEnum):
-    """The outcome of a part. ``unknown``: its table is gone."""
+    """The outcome of one table's part in a group. ``gone``: the part was rolled back. ``unknown``: the table does not exist any more."""
 
     PENDING = "pending"
     PUBLISHED = "published"
@@ -56,7 +57,7 @@ class PartFate(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GroupPart:
-    """The change of one table in a group: an instant."""
+    """The change of one table in a group. The change is an instant of the table."""
 
     location: str
     requested_time: str
@@ -72,7 +73,7 @@ Parts = tuple[GroupPart, ...]
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A decision over several tables, in the process that makes it.
+    """A decision over several tables, in the process that makes the decision.
 
     Attributes:
         storage: the storage of the table that has the object.
@@ -112,11 +113,12 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """The part of one table in a decision over several.
+    """The part of one table in a decision over several tables.
 
     Attributes:
         time: the completion time, the same in all tables.
-        prepared: called when the intent of this table is in its record; raises if the group is not committed.
+        prepared: a function. The decision calls the function after the record of this table has the intent. The function must raise an error if the
+            group is not committed; then nothing is published.
         seems_alive: whether other processes certainly consider the writer of every part alive now.
     """
 
@@ -127,7 +129,7 @@ class Member:
 
 
 def tables_of(note: str) -> dict[str, str]:
-    """Return the requested times, by table location, that a commit names as its transaction; empty if the note is not readable."""
+    """Return the requested times of a commit's transaction, by table location. Return an empty dictionary if the note is not readable."""
     try:
         found = json.loads(note)["tables"]
         return {str(location): str(time) for location, time in found.items()}
@@ -145,7 +147,7 @@ def is_void(context: TableContext, intent: Intent) -> bool:
 
 
 def is_committed(context: TableContext, intent: Intent) -> bool:
-    """Say whether the group of a prepared intent is committed. Waits for a living writer; aborts the group of a dead one.
+    """Say whether the group of a prepared intent is committed. Waits for a living writer; aborts the group of a dead writer.
 
     Raises `LockTimeoutError` if a living writer has not decided within the caller's time limit for a lock: such a writer blocks the table as a lock
     does.
@@ -187,7 +189,7 @@ def others(context: TableContext, intent: Intent) -> Iterator[TableContext]:
 
 
 def table_of(context: TableContext, location: str) -> TableContext | None:
-    """Return the table at a location, which may be this one; None if it is gone."""
+    """Return the table at a location, which may be this table. Return None if there is no table any more."""
     if not context.prefix and context.root.is_at(location):
         return context
     try:
@@ -212,7 +214,7 @@ def fate_of(context: TableContext, part: GroupPart) -> PartFate:
 
 
 def refuse_unwritable(context: TableContext) -> None:
-    """Write and remove a dummy decision, once for a handle, to test write access. Raises `StorageError` if this process may not write."""
+    """Write and remove a dummy decision, once for each table handle, to test write access. Raises `StorageError` if this process may not write."""
     remembered = context.protocol.remembered
     if _WRITABLE not in remembered:
         path = _path(f"none-{context.runtime.ids.uuid()}")
@@ -237,7 +239,7 @@ def resolved(context: TableContext) -> list[ObjectInfo]:
 
 
 def sweep(context: TableContext) -> None:
-    """Remove the decisions that nobody needs any more. A coordinator that ended normally has removed its own."""
+    """Remove the decisions that nobody needs any more. A coordinator that ended normally has removed its own decision."""
     context.root.delete_many([info.path for info in resolved(context)])
 
 
@@ -251,7 +253,7 @@ def _is_resolved(context: TableContext, path: str) -> bool:
 
 
 def _has_left(context: TableContext, part: GroupPart) -> bool:
-    """Say whether a part has left nothing that would need the decision, now or after its writer wakes up."""
+    """Say whether a part does not need the decision any more, not even if the part's writer wakes up later."""
     place = table_of(context, part.location)
     if place is None:
         return True
@@ -260,9 +262,8 @@ def _has_left(context: TableContext, part: GroupPart) -> bool:
 
 
 def _stands(context: TableContext, parts: Parts) -> bool:
-    """Say whether a decision to commit stands: a part is published, or none was rolled back by a program that does not know the commit record.
-
-    Parts are published from the last to the first, so the first look usually answers.
+    """Say whether a decision to commit stands: a part is published, or no part was rolled back by a program that does not know the commit record.
+    Parts are published from the last to the first, so the look at the last part usually answers.
     """
     gone = False
     for part in reversed(parts):
@@ -305,7 +306,9 @@ def _has_ended(context: TableContext, intent: Intent) -> bool:
 
 
 def _was_committed(context: TableContext, intent: Intent) -> bool:
-    """Say whether a writer that has ended committed. An abort removes the inflight file before the heartbeat; a commit keeps the inflight file."""
+    """Say whether a writer that has ended decided to commit. An abort removes the inflight file before the heartbeat; a commit keeps the inflight
+    file.
+    """
     return context.root.head(intent.inflight) is not None
 
 

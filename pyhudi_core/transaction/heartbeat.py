@@ -1,8 +1,9 @@
 """Heartbeats: how other processes see that the writer of a pending instant lives.
 
-``.hoodie/.heartbeat/<requested time>``, is rewritten every interval. Its age follows from its modification time; it has expired after interval x
-tolerable misses (Hudi's rule and options). Created before the requested file with put-if-absent, the same file is the reservation of the requested
-time: its body carries the writer's nonce. A pending instant without a heartbeat belongs to a Java writer without heartbeats; it never counts as dead.
+The writer rewrites the heartbeat file ``.hoodie/.heartbeat/<requested time>`` every interval. The age of a heartbeat follows from the modification
+time of the file. A heartbeat has expired after interval x tolerable misses (Hudi's rule and options). The same file is the reservation of the
+requested time: the writer creates the file with put-if-absent, before the requested file, and the body has the writer's nonce. A pending instant
+without a heartbeat belongs to a Java writer without heartbeats; such an instant never counts as dead.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Heartbeat:
         return age_ms < _limit_ms(context) * 3 / 4
 
     def revive(self, context: TableContext) -> None:
-        """Create the file again if another process removed it because this process was paused and seemed dead.
+        """Create the heartbeat file again, if another process removed the file because this process was paused and seemed dead.
 
         Without the file nobody would ever detect the death of the writer of an announced instant. A young heartbeat needs no look at the file.
         """
@@ -70,12 +71,12 @@ def _content(context: TableContext, path: str) -> bytes:
 
 
 def start(context: TableContext, requested_time: str, content: bytes) -> Heartbeat:
-    """Keep the reserved heartbeat young until it is stopped."""
+    """Keep the heartbeat of a reserved time young, until the heartbeat is stopped."""
     return keep_young(context, layout.heartbeat(requested_time), content)
 
 
 def keep_young(context: TableContext, path: str, content: bytes) -> Heartbeat:
-    """Keep an existing file young, as `start` does. The file says in another folder that this process lives."""
+    """Keep an existing file young, as `start` does. The file may be in another folder, and shows that this process lives."""
     interval_s = context.options.heartbeat.interval_ms / 1000
     clock = context.runtime.clock
     pulse = Pulse(clock.monotonic())
@@ -94,8 +95,9 @@ def keep_young(context: TableContext, path: str, content: bytes) -> Heartbeat:
 def is_dead(context: TableContext, instant: Instant, *, ask_storage: bool = False) -> bool:
     """Say whether the writer of a pending instant is known to be gone: its process ended on this host, or its heartbeat expired.
 
-    The storage dates heartbeats, and this machine's clock may be wrong. With ``ask_storage`` an old heartbeat is judged by the storage's clock, too,
-    which needs the write of an object. A caller that only reads may omit it; a rollback must use it.
+    The age of a heartbeat is its modification time in the storage, compared with the clock of this machine. The clock of this machine may be wrong.
+    With ``ask_storage``, the age of an old heartbeat is also compared with the storage's clock, which needs the write of an object. A caller that
+    only reads may omit ``ask_storage``. A rollback must use ``ask_storage``.
     """
     if not context.protections.heartbeat_before_rollback:
         return True
@@ -119,7 +121,7 @@ def is_left(context: TableContext, path: str, *, ask_storage: bool = False) -> b
 
 
 def is_ours(context: TableContext, instant: Instant) -> bool:
-    """Say whether a pending instant has a heartbeat that this package wrote; Hudi's are empty."""
+    """Say whether a pending instant has a heartbeat that this package wrote. Hudi's heartbeats are empty."""
     try:
         return "nonce" in json.loads(read(context, instant.requested_time))
     except (ValueError, TypeError):
@@ -132,7 +134,7 @@ def _limit_ms(context: TableContext) -> int:
 
 
 def storage_time_ms(context: TableContext) -> int:
-    """Return the storage's clock, which dates its objects: milliseconds since 1970. Writes an object, and deletes it."""
+    """Return the time of the clock by which the storage dates its objects, in milliseconds since 1970. Writes an object, and deletes the object."""
     path = f"{layout.PRIVATE}/time/{context.runtime.ids.uuid()}"
     written = context.root.put(path, b"")
     context.root.delete(path)

@@ -11,7 +11,7 @@ from pyhudi_core.timeline.active import TimelineFolder
 def files_of_instant(folder: TimelineFolder, requested_time: str, actions: Collection[Action]) -> list[Instant]:
     """Return the files of the instants with this requested time and one of these actions, the completed one first.
 
-    The lookup is by file name, so it also finds files that readers ignore.
+    The lookup is by file name, so the lookup also finds files that readers ignore.
     """
     found = [i for i in folder.files()[0] if i.requested_time == requested_time and i.action in actions]
     return sorted(found, key=lambda instant: -instant.rank)

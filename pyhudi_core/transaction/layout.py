@@ -14,17 +14,17 @@ UNSWEPT = f"{PRIVATE}/unswept"
 EXECUTIONS = f"{PRIVATE}/executions"
 RESTORES = f"{PRIVATE}/restores"
 ROWS = f"{PRIVATE}/sink"
-"""Rows of writes that are not in memory; each write has its own folder, which it removes at its end."""
+"""Rows of writes that do not keep their rows in memory. Each write has its own folder, and removes the folder at the end of the write."""
 GROUPS = f"{PRIVATE}/groups"
-"""Decisions over several tables: one object each, written once, in the first of the tables."""
+"""Decisions over several tables. Each decision is one object, which is written once, in the first of the tables."""
 HOLDS = f"{PRIVATE}/holds"
-"""Holds: who keeps the files of a state from being cleaned, and until when."""
+"""Holds on states of the table. A hold says who keeps the files of a state from being cleaned, and until when."""
 INITIAL_INSTANTS = "00000000000000"
 """The first digits of instants of a metadata table that build a partition for the first time."""
 
 
 def heartbeat(requested_time: str) -> str:
-    """Return the path of the heartbeat of a pending instant. It is also the reservation of the requested time."""
+    """Return the path of the heartbeat of a pending instant. The heartbeat file is also the reservation of the requested time."""
     return f"{HEARTBEATS}/{requested_time}"
 
 
@@ -44,5 +44,5 @@ def executions(requested_time: str) -> str:
 
 
 def restore(requested_time: str) -> str:
-    """Return the path of the list of files that a restore will delete. Its first executor wrote the list."""
+    """Return the path of the list of files that a restore will delete. The first executor of the restore wrote the list."""
     return f"{RESTORES}/{requested_time}"

@@ -1,4 +1,4 @@
-"""Files of executors of a plan that can no longer complete the plan."""
+"""The files of executors that can no longer complete their plan."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pyhudi_core.transaction import markers as marked
 
 @dataclass(frozen=True, slots=True)
 class LeftByExecutors:
-    """Names of files that executors of a plan left.
+    """The names of the files that executors of a plan left.
 
-    They are listed before the next executor is decided, and removed by name afterwards. So an executor that sleeps in between removes no file of its
-    successor, whose files have other names.
+    The files are listed before the registration of the next executor is decided, and are removed by name after the registration. So an executor that
+    sleeps between the listing and the removal removes no file of a later executor, because the files of a later executor have other names.
     """
 
     requested_time: str

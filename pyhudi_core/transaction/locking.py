@@ -1,11 +1,12 @@
 """The table's lock: held for a few steps, or for a complete write (pessimistic concurrency); and the checks of the lock before a decision.
 
-A commit checks that its lock is also the lock of the table's other writers, and that it still holds the lock. Neither check makes a table safe (the
-commit record does that); both show a writer early that something is wrong. A rollback needs no check, because a writer that was refused, or lost the
-lock, has to clean up.
+A commit checks that its lock is also the lock of the table's other writers, and that the commit still holds the lock. Neither check makes a table
+safe; the commit record makes a table safe. Both checks show a writer early that something is wrong. A rollback makes no check, because a writer that
+was refused, or that lost the lock, has to clean up.
 
-In a pessimistic write, each step that needs the lock (the rollback of dead writers, the commit) gets it at once, because the write holds it. Other
-writers wait for the end of the write, so the write is never planned again. If the lock expires, the commit is decided as in any other write.
+In a pessimistic write, each step that needs the lock (the rollback of dead writers, the commit) gets the lock at once, because the write holds the
+lock. Other writers wait for the end of the write, so the write is never planned again. If the lock expires, the commit is decided as in any other
+write.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ _ATTEMPTS = 3
 
 @dataclass(slots=True)
 class LockHolding:
-    """One holding of the lock.
+    """The lock of the table in one process, from the request to the release.
 
     Attributes:
-        session: None if the lock is switched off.
-        after: runs concurrently with the release of the lock; it raises no `HudiError`.
+        session: the acquired lock; None until the lock is acquired, and if the lock is switched off.
+        after: functions that run concurrently with the release of the lock; they raise no `HudiError`.
         given_back: the time of the release, by the monotonic clock.
     """
 
@@ -41,7 +42,7 @@ class LockHolding:
     _ended: bool = False
 
     def acquire(self, context: TableContext, purpose: str) -> None:
-        """Wait for the lock. If the holding ended meanwhile (an interruption), release the lock at once."""
+        """Wait for the lock. If an interruption called `end` during the wait, release the lock at once."""
         if context.protections.lock:
             self.session = context.lock.acquire(context.options.lock.wait_ms / 1000, purpose)
         if self._ended:
@@ -53,7 +54,7 @@ class LockHolding:
 
     @property
     def taken_as_seen(self) -> bool:
-        """Whether nobody else held the lock between an earlier look, which found it free, and this holding."""
+        """Whether nobody else held the lock between an earlier look, which found the lock free, and this acquisition."""
         return self.session is not None and taken_as_seen(self.session)
 
     def end(self, context: TableContext) -> None:
@@ -68,9 +69,11 @@ class LockHolding:
 def holding_lock(
     context: TableContext, purpose: str, beside: Sequence[Callable[[], object]] = ()
 ) -> Iterator[LockHolding]:
-    """Wait for the lock and hold it. ``beside`` runs during the wait; its `HudiError` is raised when the lock is acquired.
+    """Wait for the lock, and hold the lock inside this context.
 
-    Raises `LockTimeoutError` that names the table, and `TableVersionError` for a table that is only read.
+    The functions ``beside`` run during the wait. If one of these functions raises a `HudiError`, the error is raised when the lock is acquired.
+
+    Raises `LockTimeoutError`, which names the table. Raises `UnsupportedTableError` for a table that this release reads and does not write.
     """
     context.config.refuse_writing(context.table)
     storage, executor = context.root, context.runtime.executor
@@ -89,7 +92,7 @@ def holding_lock(
 
 
 def give_back(context: TableContext, session: LockSession) -> None:
-    """Release the lock. A failure is only logged: what was decided under the lock stands, and must not look failed."""
+    """Release the lock. A failure is only logged: the decision that was made under the lock stands, and must not look failed."""
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             session.release()
@@ -104,7 +107,7 @@ LeaseLeft = Callable[[], float]
 
 
 def refuse_foreign(context: TableContext, record: Record | None) -> None:
-    """Raise `LockIdentityError` if the latest decision was made under a lock that ours does not exclude."""
+    """Raise `LockIdentityError` if the latest decision was made under another lock, whose writers our lock does not exclude."""
     if record is None:
         return
     given_up, process = context.options.lock.change_from, context.runtime.process
@@ -114,14 +117,14 @@ def refuse_foreign(context: TableContext, record: Record | None) -> None:
 
 
 def recorded_lock(context: TableContext, record: Record | None, *, any_lock: bool) -> str:
-    """Return the lock identity that the next record names. A decision that may be made under any lock keeps the previous identity."""
+    """Return the lock identity that the next record names. A decision that may be made under any lock keeps the identity of the previous record."""
     if record is not None and record.lock_identity and any_lock:
         return record.lock_identity
     return context.lock.identity
 
 
 def refuse_lost(context: TableContext, lease_left_s: LeaseLeft) -> None:
-    """Raise `LockLostError` if this process no longer holds the lock. This saves a useless attempt."""
+    """Raise `LockLostError` if this process no longer holds the lock. The check saves a useless attempt to decide."""
     if lease_left_s() <= 0:
         raise LockLostError(
             "The lock ended while it was held: it could not be renewed in time",
@@ -133,7 +136,7 @@ def refuse_lost(context: TableContext, lease_left_s: LeaseLeft) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Inner:
-    """The lock inside a write that holds it. Only the write itself releases the lock."""
+    """The lock as the steps of a write get it while the write holds the lock. Only the write itself releases the lock."""
 
     outer: LockSession
 
@@ -153,7 +156,7 @@ class _Inner:
 
 @dataclass(frozen=True, slots=True)
 class HeldLock:
-    """A provider for a write that already holds the lock."""
+    """A lock provider for the steps of a write that already holds the lock."""
 
     provider: LockProvider
     session: LockSession
@@ -181,13 +184,17 @@ class _AskedOnce:
 
 
 def after_failure(context: TableContext, error: BaseException | None) -> TableContext:
-    """Return the table for the cleanup after a failed step. If the step waited in vain for a lock server, the server is asked only once more."""
+    """Return the table for the cleanup after a failed step. If the step waited in vain for a lock server, the cleanup asks the server only once."""
     return context.with_lock(_AskedOnce(context.lock)) if isinstance(error, LockServerError) else context
 
 
 @dataclass(slots=True)
 class WholeWrite:
-    """The lock holding of one write. ``context`` is the table as the write sees it meanwhile; times are in seconds."""
+    """The lock that one write holds from its start to its end.
+
+    ``outside`` is the table with its usual lock. ``context`` is the table with the lock that is already held. ``waited`` and ``since`` are in
+    seconds.
+    """
 
     outside: TableContext
     context: TableContext
@@ -196,7 +203,7 @@ class WholeWrite:
     since: float
 
     def held(self) -> float:
-        """Return for how long the lock has been held."""
+        """Return for how many seconds the write has held the lock."""
         return self.outside.runtime.clock.monotonic() - self.since
 
     def release(self) -> None:
@@ -205,7 +212,7 @@ class WholeWrite:
 
 
 def hold(context: TableContext, purpose: str) -> WholeWrite:
-    """Wait for the lock, and keep it until the write releases it. Raises as `holding_lock`."""
+    """Wait for the lock. The write keeps the lock until it calls `WholeWrite.release`. Raises as `holding_lock`."""
     context.config.refuse_writing(context.table)
     clock = context.runtime.clock
     asked = clock.monotonic()

@@ -1,14 +1,16 @@
-"""Commits whose completed file is lost: it was published, and then it was deleted.
+"""Commits whose completed file is lost: the file was published, and then the file was deleted.
 
-Such an instant looks like a write that has not completed. Readers would not see its rows, and the next write would overwrite them. These facts
-distinguish it from such a write. A writer of this package removes its heartbeat last, so a pending write without a heartbeat is examined. Its commit
-was decided if a commit record names it, if a later commit changed its files, or if the metadata table has its completed part, which is published only
-after the decision. A write of this package without heartbeat and markers was decided, too: a writer removes both only after publishing.
+Such an instant looks like a write that has not completed. Readers would not see the rows of the commit, and the next write would overwrite the rows.
+The following facts distinguish a lost commit from a write that has not completed. A writer of this package removes its heartbeat last, so a pending
+write without a heartbeat is examined. The commit of a pending write was decided if a commit record names the commit, or if a later commit changed the
+files of the commit. The commit was also decided if the metadata table has a completed commit with the same requested time, because that commit is
+published only after the decision. And a write of this package without heartbeat and markers was decided, because a writer removes both only after
+publishing.
 
 A commit record keeps the bytes of the completed file. So readers get the newest commit, and on a disk the newest few, from the records, and the next
-write publishes the file again. Any other lost commit raises an error.
+write publishes the completed file again. Any other lost commit raises an error.
 
-For each pending write with a heartbeat, a reader makes one request for that file. Without pending writes there is no request.
+For each pending write with a heartbeat, a reader makes one request for the heartbeat file. Without pending writes there is no request.
 """
 
 from __future__ import annotations
@@ -61,7 +63,7 @@ def load(context: TableContext) -> Timeline:
 def restored(context: TableContext, timeline: Timeline) -> Timeline:
     """Return a timeline with the lost commits whose completed file a commit record has. Changes nothing on the storage.
 
-    Raises `CorruptTimelineError` for a lost commit that no record has: without it, rows would be missing.
+    Raises `CorruptTimelineError` for a lost commit that no record has, because rows would be missing without the commit.
     """
     found = []
     for instant, record in find(context, timeline):
@@ -79,9 +81,9 @@ def restored(context: TableContext, timeline: Timeline) -> Timeline:
 
 
 def published_again(context: TableContext, timeline: Timeline) -> Timeline:
-    """Return the timeline, with every lost commit published again from the commit records. Nothing changes if none is lost.
+    """Return the timeline, with every lost commit published again from the commit records. Nothing changes if no commit is lost.
 
-    Any process may call this at any time. The file is created only once, and only for an existing instant that nobody has undone.
+    Any process may call this at any time. A completed file is created only once, and only for an existing instant that nobody has undone.
 
     Raises as `restored`.
     """
@@ -95,7 +97,7 @@ def published_again(context: TableContext, timeline: Timeline) -> Timeline:
 
 
 def find(context: TableContext, timeline: Timeline) -> Iterator[tuple[Instant, Record | None]]:
-    """Iterate over the published commits that look pending on a timeline, each with the commit record that has its completed file."""
+    """Yield the published commits that look pending on a timeline. Each comes with the commit record that has the completed file, or with None."""
     pending = [i for i in timeline.instants if i.action in WRITE_ACTIONS and i.state is State.INFLIGHT]
     if not pending:
         return
@@ -104,7 +106,8 @@ def find(context: TableContext, timeline: Timeline) -> Iterator[tuple[Instant, R
     silent = [i for i, beat in zip(pending, beats, strict=True) if beat is None]
     if not silent:
         return
-    now = context.folder.load()  # a writer that has ended meanwhile removed its heartbeat after it had published
+    # A writer that ended after the timeline was loaded has published first, and then has removed its heartbeat.
+    now = context.folder.load()
     still = [i for i in silent if now.find(i.requested_time, i.action) == i and not is_undone(i, context.folder.undone)]
     if not still:
         return
@@ -114,7 +117,7 @@ def find(context: TableContext, timeline: Timeline) -> Iterator[tuple[Instant, R
         time = instant.requested_time
         record = records.get(time)
         if time in rolled_back or (record is not None and (_is_there(context, record) or _is_void(context, record))):
-            continue  # or the listing is older than the file
+            continue  # the commit is undone or void, or the listing is older than the completed file
         if record is not None:
             yield instant, record if record.last_file else None
         elif _is_followed(context, now, time) or _has_part(context, time) or _was_swept(context, instant):
@@ -131,19 +134,19 @@ def _is_there(context: TableContext, record: Record) -> bool:
 
 
 def _is_void(context: TableContext, record: Record) -> bool:
-    """Say whether a record is part of a decision over several tables that was aborted."""
+    """Say whether a record is part of an aborted decision over several tables."""
     return bool(record.intent.group) and group.is_void(context, record.intent)
 
 
 def _is_followed(context: TableContext, timeline: Timeline, requested_time: str) -> bool:
-    """Say whether a later commit says that it changed files of this one."""
+    """Say whether a later commit names this commit as the previous commit of files that the later commit changed."""
     later = (i for i in timeline.commits if i.requested_time > requested_time)
     stats = (stat for i in later for stat in context.folder.read_commit(i).stats)
     return any(stat.prev_commit == requested_time and context.folder.layout.follows(stat) for stat in stats)
 
 
 def _has_part(context: TableContext, requested_time: str) -> bool:
-    """Say whether a companion table has a completed commit of this package for this commit."""
+    """Say whether a companion table has a completed commit of this package with this requested time."""
     for place in context.companions:
         timeline = place.folder.load()
         part = timeline.commits.find(requested_time) or place.folder.archived(timeline, requested_time)
@@ -153,7 +156,7 @@ def _has_part(context: TableContext, requested_time: str) -> bool:
 
 
 def _was_swept(context: TableContext, instant: Instant) -> bool:
-    """Say whether a writer of this package left nothing but the instant."""
+    """Say whether a writer of this package began the instant, and the markers of the instant are gone."""
     return _is_ours(context, instant) and not context.storage.list(f"{layout.markers(instant.requested_time)}/")
 
 

@@ -22,7 +22,7 @@ from pyhudi_core.transaction import layout, removal
 _SERVER_TYPE, _SERVER = "MARKERS.type", b"TIMELINE_SERVER_BASED"
 
 WRITES = (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT)
-"""The pending actions of writes; table services have others."""
+"""The pending actions of writes. Table services have other actions."""
 
 
 def create(storage: Storage, requested_time: str, path: str, kind: str) -> None:
@@ -33,7 +33,8 @@ def create(storage: Storage, requested_time: str, path: str, kind: str) -> None:
 def create_together(storage: Storage, requested_time: str, paths: Sequence[str], kind: str, number: int) -> None:
     """Announce data files before they are written, in the layout of Hudi's timeline server.
 
-    ``number``: below 2**31, because Hudi reads it as an ``int``; random, so that no other task or attempt has the same.
+    ``number`` is below 2**31, because Hudi reads the number as an ``int``. ``number`` is random, so that no other task or attempt has the same
+    number.
     """
     folder = layout.markers(requested_time)
     storage.put(f"{folder}/{_SERVER_TYPE}", _SERVER)
@@ -81,10 +82,11 @@ def remove_leaks(
     is_own: Callable[[str], bool] = lambda _path: True,
     listed: Sequence[str] | None = None,
 ) -> list[str]:
-    """Remove files of abandoned task attempts: a marker announces them, but they are not part of the result. Only files for which ``is_own`` is true
-    are considered; ``listed`` as in `announced`.
+    """Remove files of abandoned task attempts: files that a marker announces, and that are not in ``wanted``.
 
-    Returns their paths.
+    Only files for which ``is_own`` returns True are removed. ``listed`` is the same as in `announced`.
+
+    Returns the paths of the removed files.
     """
     found = announced(context.storage, requested_time, listed)
     leaked = [path for path in found if path not in wanted and is_own(path)]
@@ -110,7 +112,7 @@ def remove(storage: Storage, requested_time: str) -> None:
 
 
 def remove_some(storage: Storage, requested_time: str, paths: Collection[str]) -> None:
-    """Remove the markers of some files of an instant; those of others stay."""
+    """Remove the markers of some files of an instant. The markers of other files stay."""
     folder = layout.markers(requested_time)
     gone = {f"{folder}/{path}" for path in paths}
     found = (info.path for info in storage.list(f"{folder}/"))
@@ -119,7 +121,7 @@ def remove_some(storage: Storage, requested_time: str, paths: Collection[str]) -
 
 @dataclass(frozen=True, slots=True)
 class LeftAtCompanion:
-    """The names of what a write left in one companion table: data files, their markers, and its timeline files in the order of their removal."""
+    """The names of the files that a write left in one companion table: data files, markers, and timeline files in the order of their removal."""
 
     storage: Storage
     requested_time: str
@@ -128,7 +130,7 @@ class LeftAtCompanion:
     instants: tuple[str, ...]
 
     def remove(self) -> None:
-        """Remove these files. The timeline files are removed last, because they show a crash here."""
+        """Remove these files. The timeline files are removed last, because they show the next process that a crash interrupted the removal."""
         removal.delete_data_files(self.storage, self.data_files)
         self.storage.delete_many(self.markers)
         self.storage.remove_empty_folders(layout.markers(self.requested_time))
@@ -139,11 +141,11 @@ class LeftAtCompanion:
 def left_at_companions(
     context: TableContext, requested_time: str, *, completed: bool = False
 ) -> Iterator[LeftAtCompanion]:
-    """Yield what a pending write left in the companion tables.
+    """Yield the names of the files that a pending write left in the companion tables.
 
     With ``completed``, completed instants in the companion tables count, too. Hudi's writers complete the commit of the metadata table before the
-    commit of the data table, and may die in between. The write is pending in the data table, so no reader has used it. The caller has decided that
-    the write will never complete.
+    commit of the data table, and may die between the two commits. The write is pending in the data table, so no reader has used the commit of the
+    metadata table. The caller has decided that the write will never complete.
     """
     for place in context.companions:
         for instant in place.folder.load():
@@ -165,13 +167,13 @@ def left_at_companions(
 
 
 def remove_at_companions(context: TableContext, requested_time: str, *, completed: bool = False) -> None:
-    """Remove what a pending write left in the companion tables, as if it had never begun there. ``completed``: as `left_at_companions`."""
+    """Remove the files that a pending write left in the companion tables. ``completed`` is the same as in `left_at_companions`."""
     for left in left_at_companions(context, requested_time, completed=completed):
         left.remove()
 
 
 def remove_late_at_companions(context: TableContext, requested_time: str) -> None:
-    """Remove files that a writer created in the companion tables after another process had rolled the instant back there."""
+    """Remove files that a writer created in a companion table after another process had rolled the instant back in that table."""
     for place in context.companions:
         if place.folder.load().find(requested_time) is None:
             removal.delete_data_files(place.storage, files_of(context.at(place), requested_time))
@@ -179,7 +181,7 @@ def remove_late_at_companions(context: TableContext, requested_time: str) -> Non
 
 
 def files_of(context: TableContext, requested_time: str) -> list[str]:
-    """Return the data files of an instant: from its markers, otherwise by the time in the names of all files.
+    """Return the data files of an instant. The markers name the files; without markers, the requested time in the file names shows the files.
 
     In a companion table both sources count, because not every file of a metadata table has a marker (`metadata_table.commits`).
     """

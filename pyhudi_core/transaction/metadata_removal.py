@@ -1,9 +1,9 @@
 """Unlist the metadata table of a table, if a commit cannot keep the metadata table correct.
 
-Readers trust a listed metadata table, so a commit that the metadata table does not know is silently invisible to them. If the table lists a partition
-of the metadata table that the commit does not update, one decision makes two changes: it removes ``hoodie.table.metadata.partitions`` with the
-folder, and then publishes the completed file (``decision``). The commit's extra metadata says so. Hudi's next writer builds the metadata table again
-from the files.
+Readers trust a listed metadata table, so a commit that the metadata table does not know is silently invisible to readers. If the table lists a
+partition of the metadata table that the commit does not update, one decision makes two changes. First the decision removes
+``hoodie.table.metadata.partitions`` and the folder of the metadata table. Then the decision publishes the completed file (``decision``). The commit's
+extra metadata says that the metadata table was removed. Hudi's next writer builds the metadata table again from the files.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def notes_of(properties: Mapping[str, str], kept: Kept = frozenset()) -> dict[st
 
 
 def removal() -> Publication:
-    """Return the change of the properties that unlists the metadata table."""
+    """Return the change that removes the metadata table from the table properties."""
     return Publication(properties_file.PATH, "", PublicationKind.PROPERTIES, changes=((LISTED, None), (INFLIGHT, None)))
 
 
@@ -68,9 +68,13 @@ def files_of(storage: Storage, partitions: Sequence[str]) -> list[str]:
 
 
 def remove_files(storage: Storage, files: Sequence[str]) -> None:
-    """Remove files of unlisted partitions. `files_of` returned them before the decision to unlist, so none belongs to a later build.
+    """Remove files of unlisted partitions.
 
-    The folders' markers are removed first. So a reader that opened the partition before, and lists its folder later, knows that files may be missing.
+    The caller listed the files with `files_of` before the decision that unlisted the partitions. So no file belongs to a partition that was built
+    again later.
+
+    The partition metafiles are removed first. A reader may have opened a partition before the decision, and may list the folder of the partition
+    during the removal. If the partition metafile is missing, the reader knows that other files may be missing, too.
     """
     markers = {path for path in files if path.rpartition("/")[2].startswith(PARTITION_METAFILE)}
     storage.delete_many(path for path in files if path in markers)
@@ -80,7 +84,8 @@ def remove_files(storage: Storage, files: Sequence[str]) -> None:
 def remove_dropped(storage: Storage, files: Sequence[str]) -> None:
     """Remove the files of partitions, as `remove_files` does, after the decision that unlisted the partitions.
 
-    If the storage fails, the files stay, with a warning: the decision stands, nobody reads them, and the next build of the index removes them.
+    If the storage fails, the files stay, with a warning: the decision stands, nobody reads the files, and the next build of the index removes the
+    files.
     """
     try:
         remove_files(storage, files)

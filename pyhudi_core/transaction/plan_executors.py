@@ -1,17 +1,18 @@
-"""Execute the plan of a table service. One process executes at a time; a process that was considered dead can no longer complete the plan.
+"""Execute the plan of a table service. One process at a time executes the plan. A process that was considered dead can no longer complete the plan.
 
-A plan has the same requested time whoever executes it, so its requested and inflight files do not name the executing process. A process that wants to
-execute the plan first registers as its **executor**. A decision under the lock creates a numbered file below
-``.hoodie/.aux/.pyhudi/executions/<requested time>``, together with the inflight file if that is missing. From then on the executor keeps the
-heartbeat of the requested time. No other process registers while the heartbeat is young. If the heartbeat has expired or was removed, the next
-executor registers with a higher number.
+A plan has the same requested time whichever process executes the plan. So the requested file and the inflight file do not name the executing process.
+A process that wants to execute the plan first registers as the **executor** of the plan. A decision under the lock creates a numbered file below
+``.hoodie/.aux/.pyhudi/executions/<requested time>``. If the inflight file is missing, the same decision creates the inflight file. From the
+registration on, the executor keeps the heartbeat of the requested time young. No other process registers while the heartbeat is young. If the
+heartbeat has expired or was removed, the next executor registers with a higher number.
 
-The executor with the highest number is the fence: `refuse_overtaken` reads it under the lock, just before the execution is decided. Registrations are
-decided by swaps of the commit record, as commits are. So either the older execution completes before the newer registration, and the newer process
-finds the plan completed; or the older execution is refused.
+Only the executor with the highest number may complete the plan: `refuse_overtaken` reads the highest number under the lock, just before the
+completion is decided. Registrations are decided by swaps of the commit record, as commits are. So there are two cases. Either the older execution
+completes before the newer registration, and the newer process finds the plan completed. Or the older execution is refused.
 
-Two executions of one plan may write at the same time, if one of the processes was only paused. Their files differ by the salt in the write token
-(`salt_of`), and each process removes only its own files. A successor removes the files of a dead predecessor after its own registration.
+Two executions of one plan may write at the same time, if one of the processes was only paused. The files of the two executions differ by the salt in
+the write token (`salt_of`), and each process removes only its own files. A new executor registers first, and then removes the files of dead
+executors.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ PLANNED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class PlanExecutor:
-    """A process that registered to execute a plan; the one with the highest number may complete it."""
+    """A process that registered to execute a plan. Only the executor with the highest number may complete the plan."""
 
     number: int
     nonce: str
@@ -68,8 +69,9 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Groundwork:
-    """Preconditions of the inflight file, published by the same decision: the metadata table is unlisted, and a missing file in the protocol's
-    storage is created.
+    """Changes that a decision publishes before the inflight file of the same decision.
+
+    The metadata table is unlisted, and one missing file in the protocol's storage is created.
     """
 
     path: str
@@ -98,16 +100,17 @@ def newest_executor(context: TableContext, requested_time: str) -> PlanExecutor 
 def begin_execution(
     context: TableContext, plan: Instant, *, by_name: bool = False, groundwork: Groundwork | None = None
 ) -> Transaction | Refusal:
-    """Register as the executor of a pending plan, and remove the files of a dead predecessor. From here on no predecessor can complete the plan.
+    """Register as the executor of a pending plan, and remove the files of a dead predecessor. After the registration, no earlier executor can
+    complete the plan.
 
     Args:
         plan: the pending instant.
-        by_name: whether the caller named this plan. Only then does this process take over an execution without registration and heartbeat (Hudi's),
-            and only if its inflight file is older than a heartbeat may be.
-        groundwork: preconditions, published before the inflight file.
+        by_name: whether the caller named this plan. Hudi executes plans without registration and heartbeat. This process takes over an execution of
+            Hudi only if the caller named the plan, and only if the inflight file is older than a heartbeat may be.
+        groundwork: changes to publish before the inflight file.
 
-    Raises `LockError`, and `StorageError` if it is unknown whether the process is registered; then its heartbeat expires. Raises `TableVersionError`
-    before anything is staged, if the table is only read.
+    Raises `LockError`. Raises `StorageError` if it is unknown whether the process is registered; the heartbeat of the process then expires. Raises
+    `UnsupportedTableError` for a table that this release reads and does not write; then nothing was staged.
     """
     context.config.refuse_writing(context.table)
     registering = _Registering(
@@ -123,7 +126,7 @@ def begin_execution(
             context, registering.intent, lambda _timeline: None, Terms(f"execute {plan.action} {plan.requested_time}")
         )
     except OutcomeUnknown as unknown:
-        raise unknown.error from unknown  # if it was decided, the next process publishes it from the staged bytes
+        raise unknown.error from unknown  # if the registration was decided, the next process publishes it
     except BaseException:
         registering.withdraw()
         raise
@@ -155,7 +158,7 @@ def is_free(context: TableContext, plan: Instant) -> bool:
 
 
 def refuse_overtaken(transaction: Transaction) -> None:
-    """Raise `CommitAbortedError` unless this transaction is that of the newest executor. Call this under the lock, or when a file is missing."""
+    """Raise `CommitAbortedError` if this transaction does not belong to the newest executor. Call this under the lock, or when a file is missing."""
     executor = newest_executor(transaction.context, transaction.requested_time)
     if executor is None:
         raise _ended_by_others(transaction)
@@ -186,10 +189,12 @@ def _ended_by_others(transaction: Transaction) -> CommitAbortedError:
 
 
 def give_up(transaction: Transaction) -> None:
-    """End an execution after an error: remove its files. Other processes can execute the plan, at once if none has taken it over.
+    """End an execution after an error, and remove the files of the execution.
 
-    An interruption may come after the decision. So a decided commit is published first, and files that a commit names stay. The next writer finds the
-    heartbeat and removes leftovers of a completed plan.
+    Other processes can execute the plan. They can do so at once if no other process has already taken the plan over.
+
+    An interruption may come after the decision that completes the plan. So a decided commit is published first, and files that a commit names stay.
+    The next writer finds the heartbeat of a completed plan, and removes the leftovers of the plan.
     """
     context, time = transaction.context, transaction.requested_time
     transaction.heartbeat.handle.cancel()
@@ -197,13 +202,13 @@ def give_up(transaction: Transaction) -> None:
     executor = newest_executor(context, time)
     owned = executor is not None and executor.nonce == transaction.nonce
     completed = _is_completed(context, transaction)
-    # Without any executor the plan was removed, or has ended: no other process has a pending commit there.
+    # Without any executor the plan was removed, or has ended: no other process has a pending commit in the companion tables.
     if owned or executor is None:
         markers.remove_at_companions(context, time)
     for there in (context, *map(context.at, context.companions)):
         named = _named(there, time)
         if completed and named is None:
-            continue  # its commit there is archived, so the timeline does not show which files it names
+            continue  # the table's commit is archived, so the timeline does not show which files it names
         own = markers.remove_leaks(there, time, named or (), partial(is_own, transaction))
         markers.remove_some(there.storage, time, own)
     context.root.delete_many(info.path for info in context.root.list(layout.staged(time, transaction.nonce)))
@@ -212,7 +217,7 @@ def give_up(transaction: Transaction) -> None:
 
 
 def _publish_completion(context: TableContext, requested_time: str) -> None:
-    """Publish the decision that completes the plan, if it was made."""
+    """Publish the decision that completes the plan, if the decision was made."""
     record = record_store(context.root).read()
     if record is not None and any(
         instant.is_completed and instant.requested_time == requested_time
@@ -244,9 +249,9 @@ def is_own(transaction: Transaction, path: str) -> bool:
 
 
 def forget(context: TableContext, requested_time: str) -> None:
-    """Remove the executors of a completed plan and its staged bytes.
+    """Remove the executor files and the staged bytes of a completed plan.
 
-    Call this before removing the heartbeat, by which the next writer finds leftovers.
+    Call this before the heartbeat is removed, because the next writer finds leftovers by the heartbeat.
     """
     context.root.delete_many(info.path for info in context.root.list(layout.staged(requested_time, "")))
     context.root.delete_many(info.path for info in context.root.list(f"{layout.executions(requested_time)}/"))
@@ -258,12 +263,13 @@ class _Registering:
     """One attempt to register for a plan.
 
     Attributes:
-        changes: this process may ask the storage's clock, by writing an object.
+        changes: whether this process may write an object, to read the time of the storage's clock.
         refusal: why this process did not register.
-        follows: another process has begun to execute the plan before.
-        left: what those processes have written; None if there was no such process.
-        groundwork: preconditions, published before the inflight file.
-        inflight_body: the content of the inflight file. Hudi 1.0 reads the plan of a clean from it, and removes a clean whose inflight file is empty.
+        follows: whether another process has already begun to execute the plan.
+        left: the files of earlier executors; None if there was no earlier executor.
+        groundwork: changes that the decision publishes before the inflight file: the metadata table is unlisted, and one missing file is created.
+        inflight_body: the content of the inflight file. Hudi 1.0 reads the plan of a clean from the inflight file, and removes a clean whose inflight
+            file is empty.
     """
 
     context: TableContext
@@ -295,14 +301,14 @@ class _Registering:
         return f"{layout.staged(self.time, self.nonce)}.groundwork"
 
     def stage(self) -> None:
-        """Stage the bytes from which any process can publish the registration, after a search for files of predecessors."""
+        """List the files that earlier executors left, if the plan is inflight. Then stage the registration, so that any process can publish it."""
         if self.follows:
             self.left = LeftByExecutors.of(self.context, self.time)
         if self.groundwork is not None:
             self.context.root.put(self.staged_groundwork, self.groundwork.body)
         if self.action is Action.CLEAN:
             requested = self.context.folder.file(Instant(self.time, self.action, State.REQUESTED))
-            with suppress(ObjectNotFoundError):  # it has ended, and the decision will find that
+            with suppress(ObjectNotFoundError):  # the clean has ended, and the decision will find that
                 self.inflight_body = self.context.storage.get(requested)
         self.context.root.put(self.staged, self.body)
         self.context.root.put(self.staged_inflight, self.inflight_body)
@@ -313,7 +319,10 @@ class _Registering:
         self.context.root.delete_many([self.staged, self.staged_inflight, *more])
 
     def withdraw(self) -> None:
-        """Stop after an error. If the error came after the decision, publish the registration, so that the plan can be given back."""
+        """End the registration after an error.
+
+        If the error came after the decision, the registration is published first, so that the plan can be given back to other processes.
+        """
         publish_decided(self.context, self.time)
         executor = newest_executor(self.context, self.time)
         self.sweep()
@@ -321,7 +330,7 @@ class _Registering:
             self.context.root.delete(layout.heartbeat(self.time))
 
     def look(self, timeline: Timeline) -> str | None:
-        """Return the reason why this process may not execute the plan now; None if it may."""
+        """Return the reason why this process may not execute the plan now; None if this process may execute the plan."""
         found = timeline.find(self.time, self.action)
         if found is None:
             return f"no {self.action} {self.time} is on the timeline"
@@ -344,7 +353,10 @@ class _Registering:
         return None
 
     def _foreign(self, inflight: Instant, beats: bool) -> str | None:
-        """Return an execution without registration: Hudi's, which does not show whether it is alive."""
+        """Return the reason why this process leaves an execution to Hudi; None if this process takes the execution over.
+
+        Hudi executes without a registration, so nothing shows whether Hudi's process is alive.
+        """
         info = self.context.storage.head(self.context.folder.file(inflight))
         age_ms = self.context.runtime.clock.now_ms() - info.modified_ms if info is not None else 0
         if self.by_name and not beats and age_ms > self.context.options.heartbeat.expires_after_ms:
@@ -361,9 +373,9 @@ class _Registering:
         executor = newest_executor(context, self.time)
         if self.refusal or (executor is not None and executor.nonce == self.nonce):
             return None
-        if self.follows and self.left is None:  # somebody began, and ended, after this process had looked
+        if self.follows and self.left is None:  # another process began an execution, and ended it, after `stage`
             self.left = LeftByExecutors.of(self.context, self.time)
-        # First, so that an executor is never visible without its heartbeat.
+        # The heartbeat is written first, so that an executor is never visible without a heartbeat.
         context.root.put(layout.heartbeat(self.time), self.body)
         number = 1 if executor is None else executor.number + 1
         path = f"{layout.executions(self.time)}/{number:0{_DIGITS}d}"
@@ -385,7 +397,7 @@ class _Registering:
         return StagedIntent(intent, bodies)
 
     def _grounds(self) -> list[Publication]:
-        """Return the publications of the preconditions that are not met yet."""
+        """Return the publications of the groundwork that is not done yet."""
         ground = self.groundwork
         if ground is None:
             return []
@@ -396,11 +408,11 @@ class _Registering:
 
 
 def _beats_for(context: TableContext, requested_time: str, nonce: str) -> bool:
-    """Say whether the heartbeat file is that of an execution."""
+    """Say whether the heartbeat file belongs to the execution with this nonce."""
     return nonce.encode() in heartbeat.read(context, requested_time)
 
 
 def _before(timeline: Timeline, plan: Instant) -> Timeline:
-    """Return the timeline on which the plan is based: what completed before its time, and what is pending."""
+    """Return the timeline on which the plan is based: the instants that completed before the plan's requested time, and the pending instants."""
     kept = (i for i in timeline if not i.is_completed or (i.completion_time or i.requested_time) < plan.requested_time)
     return Timeline(tuple(kept), timeline.has_history)

@@ -1,7 +1,7 @@
 """Conditional writes whose outcome is always known: create once, and replace once.
 
-If the storage did the work and the answer was lost, the write must not look failed. So every body carries a nonce. After an unclear answer the
-process reads the object: its own bytes mean that it won.
+If the storage made the write and the answer was lost, the write must not look failed. So every body has a nonce. After an unclear answer, the process
+reads the object. If the object has the bytes of this process, the write of this process succeeded.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from pyhudi_core.storage.base import Storage
 _READ_BACKS = 3
 
 Create = Callable[[Storage, str, bytes], bool]
-"""Creates an object. Returns False if it has another process's bytes, which stay."""
+"""Creates an object. Returns False if the object already has another process's bytes; those bytes stay."""
 
 
 def create_once(storage: Storage, path: str, body: bytes) -> bool:
-    """Create the object. Returns True if the object now has exactly our bytes, False if it has another process's bytes.
+    """Create the object. Returns True if the object now has exactly our bytes, False if the object has another process's bytes.
 
-    Raises `StorageStateUnknownError` if the storage answers neither the write nor the reads after it.
+    Raises `StorageStateUnknownError` if the storage answers neither the write nor the reads that follow the write.
     """
     for _ in range(_READ_BACKS):
         try:
@@ -40,20 +40,22 @@ def create_once(storage: Storage, path: str, body: bytes) -> bool:
 
 
 def digest(content: bytes | None) -> str:
-    """Return the digest by which a replacement recognizes the old content; empty for a file that does not exist."""
+    """Return the digest by which a replacement recognizes the old content. The digest is empty for a file that does not exist."""
     return "" if content is None else sha256(content).hexdigest()
 
 
 def replace_once(storage: Storage, path: str, body: bytes, expected: str, wanted: Callable[[], bool]) -> None:
-    """Replace the object if its content still has the expected `digest`, or is an initial part of the body. A later change is not overwritten.
+    """Replace the object if its content still has the expected `digest`, or is an initial part of the body.
 
-    ``wanted`` is called between the read and the write, and says whether the replacement is still needed. On a storage without If-Match the caller
-    holds the table's lock, and the write is unconditional.
+    A later change by another process is not overwritten.
+
+    ``wanted`` is called between the read and the write, and says whether the replacement is still needed. On a storage without If-Match the write is
+    unconditional, so the caller must hold the table's lock.
 
     Raises `StorageStateUnknownError` if the storage does not say what happened.
     """
     for _ in range(_READ_BACKS):
-        seen = storage.head(path)  # before the content, so that the tag is never newer than the content
+        seen = storage.head(path)  # the tag is read before the content, so that the tag is never newer than the content
         found = _read(storage, path) if seen is not None else None
         if found == body or not (digest(found) == expected or _is_torn(found, body)) or not wanted():
             return
@@ -75,7 +77,7 @@ def replace_once(storage: Storage, path: str, body: bytes, expected: str, wanted
 
 
 def _is_torn(found: bytes | None, body: bytes) -> bool:
-    """Say whether the file is an initial part of the body: on a disk, a process may die during the write."""
+    """Say whether the file has only an initial part of the body: on a disk, a process may die during the write of a file."""
     return found is not None and body.startswith(found)
 
 
@@ -86,7 +88,7 @@ def overwrite(storage: Storage, path: str, body: bytes) -> bool:
 
 
 def creating(once: bool) -> Create:
-    """Return the function that creates objects: with this protection, existing objects are not overwritten."""
+    """Return the function that creates objects. With ``once``, the function does not overwrite existing objects."""
     return create_once if once else overwrite
 
 

@@ -1,11 +1,12 @@
 """The commit record: where a commit is decided.
 
-The record holds the intent of the latest decision: the files to publish, and where the bytes are staged. It is changed only by compare-and-swap and
-never cleared. So if two writers both believe that they hold the lock, only one can decide, and every later writer finishes the decided commit before
-it decides another. A storage with If-Match has one object; a POSIX disk has numbered files that are created with link(2), and the newest one counts.
+The record holds the intent of the latest decision: the files to publish, and where the bytes are staged. The record is changed only by
+compare-and-swap, and is never cleared. So if two writers both believe that they hold the lock, only one of the two can decide. Every later writer
+finishes the decided commit before the writer decides another commit. A storage with If-Match has one object. A POSIX disk has numbered files, which
+are created with link(2); the newest file is the record.
 
-The record also keeps the bytes of the last file of the intent, which for a commit is its completed file. The staged bytes are removed after the
-commit, so a lost completed file is published again from the record (``lost_completions.py``).
+The record also keeps the bytes of the last file of the intent. For a commit, the last file is the completed file. The staged bytes are removed after
+the commit, so a lost completed file is published again from the record (``lost_completions.py``).
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _FIELDS = frozenset({*_TEXTS, "publications", "companions", "group"})
 _REPLACE_BY_PART = "replace_by_part"
 """The word in the record for a replacement by a part of a staged object.
 
-An older release does not know the word, so it does not publish the full object.
+An older release does not know the word, so an older release does not publish the full object.
 """
 
 
@@ -66,9 +67,10 @@ class Publication:
     Attributes:
         path: the file.
         staged: the object that holds the new bytes; empty for `PublicationKind.PROPERTIES`.
-        kind: create the file if it does not exist; replace it if its content is still the expected one; or change some of the table's properties.
+        kind: create the file if the file does not exist; replace the file if its content is still the expected content; or change some of the table's
+            properties.
         replaces: for `PublicationKind.REPLACE`: the digest of the content that is replaced (`publication.digest`); empty if there is no file yet.
-        changes: for `PublicationKind.PROPERTIES`.
+        changes: for `PublicationKind.PROPERTIES`: the changed properties.
         part: for `PublicationKind.REPLACE`: offset and length of the new bytes in the staged object; None: the full object.
     """
 
@@ -87,7 +89,7 @@ class Publication:
         return staged[begin : begin + length]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the stored form. Creations have the form that they had before other kinds existed."""
+        """Return the stored form. For a file that is created, the form has no kind, as in older releases."""
         found: dict[str, Any] = {"path": self.path, "staged": self.staged}
         if self.kind is not PublicationKind.CREATE:
             found["kind"] = str(self.kind)
@@ -116,10 +118,13 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What was decided. All paths begin at the root of the protocol's storage. Publications are made in order, each after the one before it exists.
+    """The content of a decision.
+
+    All paths begin at the root of the protocol's storage. The publications are made in their order: a publication is made when the previous one
+    exists.
 
     Attributes:
-        inflight: the file that must exist for the intent to count. A rollback by another program voids the intent by removing this file.
+        inflight: the intent counts only while this file exists. A rollback by another program removes this file, so the rollback voids the intent.
         companions: the inflight files of the commits in companion tables that belong to the intent. They must exist, too.
         group: the decision over several tables on which the intent depends (``transaction/group.py``); empty for a decision about one table.
     """
@@ -135,7 +140,7 @@ class Intent:
 
     @property
     def only_creates(self) -> bool:
-        """Whether any process may publish the intent without the lock: it replaces nothing that other processes change, too."""
+        """Whether any process may publish the intent without the lock: the intent replaces no file that other processes change, too."""
         return all(publication.kind is PublicationKind.CREATE for publication in self.publications)
 
     def to_json(self) -> dict[str, Any]:
@@ -163,8 +168,8 @@ class Record:
     """The record's content.
 
     Attributes:
-        position: the number or entity tag that a swap must find unchanged.
-        last_file: the bytes of the intent's last file; empty if they are too long, or if the release that wrote the record did not keep them.
+        position: the number or the entity tag of the record. A swap succeeds only if the position is unchanged.
+        last_file: the bytes of the intent's last file; empty if the bytes are too long, or if an older release wrote the record without the bytes.
     """
 
     intent: Intent
@@ -195,14 +200,14 @@ class Record:
 
 
 def _place(value: object) -> int:
-    """Return a number of bytes. Raises `TypeError`."""
+    """Return the value if it is a number of bytes. Raises `TypeError` for any other value."""
     if type(value) is not int or value < 0:
         raise TypeError("a part of a staged object is no place in it")
     return value
 
 
 def _unpacked(text: str) -> bytes:
-    """Decompress the bytes of the last file, up to the size limit of the writer.
+    """Decompress the bytes of the last file, up to the limit `_MOST_BYTES`.
 
     Raises `ValueError`, `TypeError` or `zlib.error`.
     """
@@ -213,13 +218,13 @@ class RecordStore(Protocol):
     """Reads and swaps the record of one table."""
 
     def read(self, known: Record | None = None) -> Record | None:
-        """Return the current record. If it is still the known one, this takes one call instead of several."""
+        """Return the current record. If the current record is still ``known``, this takes one call instead of several."""
         ...
 
     def swap(self, previous: Record | None, record: Record) -> Record:
-        """Replace ``previous`` (None: no record yet). Returns the record with its position.
+        """Replace the record ``previous`` (None: there is no record yet) by ``record``. Returns the new record with its position.
 
-        Raises `PreconditionFailedError` or `StorageStateUnknownError`.
+        Raises `PreconditionFailedError` if ``previous`` is not the current record, and `StorageStateUnknownError` if the outcome is unknown.
         """
         ...
 
@@ -297,7 +302,7 @@ class NumberedRecordStore:
             try:
                 return Record.decode(self.storage.get(path), path, str(numbers[-1]))
             except ObjectNotFoundError:
-                continue  # it was superseded and swept between the two calls
+                continue  # another process superseded and swept this record between the two calls
 
     def swap(self, previous: Record | None, record: Record) -> Record:
         number = int(previous.position) + 1 if previous else 1
@@ -309,8 +314,8 @@ class NumberedRecordStore:
                 "The commit record could not be read back", path=self._path(number)
             ) from error
         if not numbers or numbers[-1] != number:
-            # Our number was used and swept long ago, or other writers decided after us, or the listing of a network disk is old. The caller finds
-            # out.
+            # Our number was used and swept long ago, or other writers decided after us, or the listing of a network disk is old. The caller finds out
+            # which case it is.
             raise StorageStateUnknownError("The commit record moved on", path=self._path(number))
         return replace(record, position=str(number))
 
@@ -318,11 +323,14 @@ class NumberedRecordStore:
         """Yield the newest records."""
         for number in reversed(self._numbers()):
             path = self._path(number)
-            with suppress(ObjectNotFoundError):  # it was swept meanwhile
+            with suppress(ObjectNotFoundError):  # another process swept the file after the listing
                 yield Record.decode(self.storage.get(path), path, str(number))
 
     def sweep(self) -> None:
-        """Remove all records but the newest few. A failure must not make this decision look undone; a later decision sweeps the rest."""
+        """Remove all records except the newest few.
+
+        A failure is only logged, because a failure must not make the caller's decision look undone. A later decision sweeps the rest.
+        """
         try:
             self.storage.delete_many(map(self._path, self._numbers()[:-_KEPT]))
         except StorageError as error:
@@ -330,12 +338,12 @@ class NumberedRecordStore:
 
 
 def swap_settled(store: RecordStore, previous: Record | None, record: Record) -> Record | None:
-    """Swap the record and find out the outcome. Returns the record if it has our intent, None if our intent can never be decided.
+    """Swap the record and find out the outcome. Returns the record if the record has our intent. Returns None if our intent can never be decided.
 
-    While the record is unchanged, an unanswered swap may still reach the storage. So the swap is sent again until the record changes; this cannot
-    decide twice. Otherwise a commit could be reported as undone, and become visible a moment later.
+    While the record is unchanged, an unanswered swap may still reach the storage. So the swap is sent again until the record changes. A repeated swap
+    cannot decide twice. Without the repetition, a commit could be reported as undone, and become visible a moment later.
 
-    Raises `StorageStateUnknownError` if the outcome stays unknown, and `StorageError` if the storage refused and nothing happened.
+    Raises `StorageStateUnknownError` if the outcome stays unknown, and `StorageError` if the storage refused the swap and nothing happened.
     """
     in_doubt = False
     for _ in range(_SENDS):
@@ -343,7 +351,7 @@ def swap_settled(store: RecordStore, previous: Record | None, record: Record) ->
         try:
             made = store.swap(previous, record)
         except PreconditionFailedError:
-            pass  # by another process's swap, or by an earlier swap of ours: the record shows which
+            pass  # another process changed the record, or an earlier swap of ours did: the record shows which
         except StorageStateUnknownError:
             in_doubt = True
         except StorageError as error:
@@ -353,7 +361,7 @@ def swap_settled(store: RecordStore, previous: Record | None, record: Record) ->
         found = _read_back(store)
         if found is not None and found.intent == record.intent:
             if refusal is not None:
-                # The file exists, but a disk that fails while it makes the file durable does not promise that it stays.
+                # The file exists, but a disk that fails while it makes the file durable does not promise that the file stays.
                 raise StorageStateUnknownError("The commit record was changed, but perhaps not for good") from refusal
             return found
         if _position(found) != _position(previous) or not (in_doubt or refusal):

@@ -1,4 +1,4 @@
-"""The only module that deletes data files; and the deletion of files that ended instants left under ``.hoodie``."""
+"""This is the only module that deletes data files. The module also deletes files that ended instants left under ``.hoodie``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.storage.base import Storage
 
 _PORTION = 1_000
-"""How many files are deleted at once: S3 deletes as many with one call."""
+"""How many files are deleted at once: S3 deletes this many files with one call."""
 
 
 def _nobody(_number: int) -> None:
@@ -20,12 +20,14 @@ def _nobody(_number: int) -> None:
 def delete_data_files(
     storage: Storage, paths: Iterable[str], *, contained: bool = True, gone: Callable[[int], object] = _nobody
 ) -> list[str]:
-    """Delete data files; paths are relative to the table. Returns the paths, in order. Calls ``gone`` with the number of files after each deletion.
+    """Delete data files; paths are relative to the table. Returns the paths, in order.
+
+    ``gone`` is called after each deletion of a portion, with the number of files in the portion.
 
     Raises `UnsafePathError` before anything is deleted if a path leaves the table or does not name a data file, and `DeletesFailedError` if the
     storage could not delete some files.
     """
-    if not contained:  # tests of what the rest is for
+    if not contained:  # for tests that show why the checks below are needed
         return _delete(storage, list(paths), gone)
     safe = [safe_relative_path(path) for path in paths]
     wrong = [path for path in safe if parse_data_file(split(path)[1]) is None or path.startswith(".hoodie/")]
@@ -41,7 +43,7 @@ def delete_data_files(
 def delete_leftovers(
     storage: Storage, paths: Iterable[str], parent: str, *, gone: Callable[[int], object] = _nobody
 ) -> None:
-    """Delete files under ``.hoodie``, and the folders of their instants directly below ``parent`` if these are empty then.
+    """Delete files under ``.hoodie``, and then the folders of their instants directly below ``parent``, if the folders are empty.
 
     Raises as `delete_data_files`.
     """

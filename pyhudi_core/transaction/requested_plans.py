@@ -1,12 +1,12 @@
-"""Put the plan of a table service on the timeline: its requested file, by a decision under the lock.
+"""Put the plan of a table service on the timeline. A decision under the lock publishes the plan as a requested file.
 
-The requested time is reserved first, and the plan is made from the timeline that the reservation has read. A plan names the files that exist before
-its time. Files that complete later are not part of the plan; they belong to the next file slice. Two facts make this safe. Under the lock, ``check``
-sees every commit that completed since the plan was made. And every later commit sees the requested file, so its completion time is above the plan's
-time.
+The requested time is reserved first. Then the plan is made from the timeline that the reservation has read. A plan names the files that exist before
+the plan's requested time. Later files are not part of the plan; they belong to the next file slice. Two facts make this safe. First, under the lock,
+``check`` sees every commit that completed since the plan was made. Second, every later commit sees the requested file, so the completion time of
+every later commit is above the plan's requested time.
 
-The intent of a commit depends on its inflight file; the intent of a plan depends on the reservation (the heartbeat file). Without the reservation the
-plan is void. If the process dies between the decision and the requested file, the next process that finds the dead reservation publishes the plan
+The intent of a commit counts only while the inflight file exists. The intent of a plan counts only while the reservation (the heartbeat file) exists.
+If the process dies between the decision and the requested file, the next process that finds the dead reservation publishes the plan
 (``rollback.repair``).
 """
 
@@ -28,14 +28,14 @@ from pyhudi_core.transaction.reserved_decision import deciding
 
 
 def put_plan(transaction: Transaction, body: bytes, check: Check, before: Sequence[Publication] = ()) -> Instant:
-    """Publish the plan of a reserved transaction as its requested file, and end the reservation. Returns the pending instant.
+    """Publish the plan of a transaction as the requested file, and end the transaction's reservation. Returns the pending instant.
 
     Args:
         body: the bytes of the requested file.
         check: raises `CommitError` if the plan conflicts with the timeline found under the lock.
         before: publications that the same decision makes before the requested file.
 
-    Raises what ``check`` raises, `LockError` and `CommitAbortedError`: then nothing was published, and the attempt left no files.
+    Raises what ``check`` raises, `LockError` and `CommitAbortedError`. After such an error, nothing was published, and the attempt left no files.
     """
     context, time = transaction.context, transaction.requested_time
     staging = _Staging(transaction, body, tuple(before))
@@ -70,7 +70,7 @@ def _is_reserved(transaction: Transaction) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Staging:
-    """A plan on its way to the timeline."""
+    """A plan that is not published yet."""
 
     transaction: Transaction
     body: bytes
@@ -82,9 +82,9 @@ class _Staging:
         return layout.staged(self.transaction.requested_time, self.transaction.nonce)
 
     def intent(self, timeline: Timeline) -> StagedIntent | None:
-        """Return the decision to publish the plan; None if the plan is published: the answer to an earlier swap was lost.
+        """Return the decision to publish the plan. Return None if the plan is already published, because only the answer to an earlier swap was lost.
 
-        Raises `CommitAbortedError`.
+        Raises `CommitAbortedError` if the reservation is gone.
         """
         transaction = self.transaction
         context, requested = transaction.context, transaction.requested

@@ -1,7 +1,7 @@
-"""Rollbacks on request: in one step; or in two steps, so that one process decides the plan and any process executes it.
+"""Rollbacks on request. A rollback has one step, or two steps: one process decides the plan, and any process executes the plan.
 
 After the decision, the write cannot commit. The heartbeat of a scheduled rollback is not renewed: if no process executes the plan before the
-heartbeat expires, the next writer does, as after a process that died.
+heartbeat expires, the next writer executes the plan, like the plan of a process that died.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _OF_OTHERS = "the program that began the rollback finishes it, Hudi with its nex
 
 
 def what_ends(instant: Instant) -> str:
-    """Return what ends a pending instant that is not a write, as part of a sentence; empty for writes, which are rolled back."""
+    """Return, as part of a sentence, how to end a pending instant that is not a write. The text is empty for writes: writes are rolled back."""
     time, action = instant.requested_time, instant.action
     if action is Action.ROLLBACK:
         return _OF_OTHERS
@@ -63,7 +63,7 @@ def schedule(context: TableContext, requested_time: str) -> Instant | None:
             transaction.heartbeat.stop(context)
             return None
     except BaseException:
-        transaction.heartbeat.handle.cancel()  # the file expires
+        transaction.heartbeat.handle.cancel()  # the heartbeat file expires
         raise
     transaction.heartbeat.handle.cancel()
     mark = {"nonce": transaction.nonce, "process": "", "scheduled": True}
@@ -100,7 +100,7 @@ def execute(context: TableContext, requested_time: str, gate: Gate | None = None
 @dataclass(frozen=True, slots=True)
 @printable
 class Rollback:
-    """The result of a request: a write that was rolled back, or none, because no such write was pending. True if there was one.
+    """The result of a request to roll a write back. The result is true if the write was rolled back, and false if no such write was pending.
 
     Attributes:
         of: the requested time of the write.

@@ -1,8 +1,8 @@
 """A decision that depends on a reservation instead of an inflight file: a new plan, a savepoint, the removal of a metadata table.
 
-The requested time is reserved before the decision (``transaction/begin.py``), and the decision's intent names the reservation, the heartbeat file. So
-if the process dies, another process finds the dead reservation. It publishes the decision if it was made, and otherwise removes the leftovers
-(``rollback.repair``).
+The requested time is reserved before the decision (``transaction/begin.py``), and the decision's intent names the reservation, which is the heartbeat
+file. So if the process dies, another process finds the dead reservation. If the decision was made, the other process publishes the decision.
+Otherwise the other process removes the leftovers (``rollback.repair``).
 """
 
 from __future__ import annotations
@@ -23,11 +23,14 @@ _log = logging.getLogger(__name__)
 
 @contextmanager
 def deciding(transaction: Transaction, what: str, sweep: Callable[[], None]) -> Iterator[Terms]:
-    """The terms of a decision. The caller stages its bytes, and makes the decision inside this context. ``what`` names it in messages.
+    """The terms of a decision. Inside this context, the caller stages the bytes of the decision, and makes the decision.
 
-    ``sweep`` removes the staged bytes and the reservation. It is called at the end, also after an error, but not if the outcome is unknown. Then
-    `OutcomeUnknown` is raised, the heartbeat stops, and the dead reservation stays for another process. If the storage fails during the sweep, the
-    heartbeat stops, too, and the log has a warning, because the decision stands, and an earlier error matters more to the caller.
+    ``what`` names the decision in messages.
+
+    ``sweep`` removes the staged bytes and the reservation. ``sweep`` is called at the end of the context, also after an error, but not if the outcome
+    of the decision is unknown. If the outcome is unknown, `OutcomeUnknown` is raised, the heartbeat stops, and the dead reservation stays for another
+    process. If the storage fails during ``sweep``, the heartbeat stops, too, and a warning is logged. That error of the storage is not raised,
+    because the decision stands, and an earlier error matters more to the caller.
     """
     try:
         yield Terms(what, seems_alive=lambda: transaction.heartbeat.is_young(transaction.context))
@@ -56,13 +59,17 @@ def unknown_told(transaction: Transaction, happened: str, *, hint: str, instant:
 
 
 def _swept(transaction: Transaction, what: str, sweep: Callable[[], None]) -> None:
-    """Sweep. Leftovers of a failure are harmless, because the heartbeat stops first: another process finds the dead reservation."""
+    """Stop the heartbeat, and call ``sweep``. Leftovers after a failure of ``sweep`` are harmless, because another process finds the dead
+    reservation.
+    """
     transaction.heartbeat.handle.cancel()
     tidy_up(what, transaction.context.table, sweep)
 
 
 def tidy_up(what: str, table: str, remove: Callable[[], object]) -> None:
-    """Remove what is not needed after a decision. If that fails, it stays, with a warning: the decision stands, and nobody reads what stays."""
+    """Call ``remove``, which removes unneeded files after a decision. If the storage fails, log a warning: the decision stands, and nobody reads the
+    files.
+    """
     try:
         remove()
     except HudiError as error:
@@ -70,13 +77,13 @@ def tidy_up(what: str, table: str, remove: Callable[[], object]) -> None:
 
 
 def reserved_intent(transaction: Transaction, timeline: Timeline, publications: Sequence[Publication]) -> StagedIntent:
-    """Return the intent of a reservation without an instant on the timeline: changes of the properties and of definitions, in their order."""
+    """Return the intent of a reservation that has no instant on the timeline. ``publications`` change properties and definitions, in this order."""
     time = completion_time_after(transaction.context, max(timeline.high_water_mark, transaction.requested_time))
     return staged_intent(transaction, publications, {}, completion_time=time)
 
 
 def sweep_reservation(transaction: Transaction) -> None:
-    """Remove the staged bytes of a decision, if there are any, and its reservation."""
+    """Remove the staged bytes of a decision, if there are any, and the reservation of the decision."""
     context = transaction.context
     transaction.heartbeat.handle.cancel()  # first: if the rest fails, other processes must see that the reservation is dead
     staged = context.root.list(f"{layout.STAGED}/{transaction.requested_time}-")

@@ -1,8 +1,8 @@
 """Undo a write that will not complete: a failed write of this process, or the write of a dead writer.
 
-Hudi's sequence (plan, inflight, delete the files, completed, then the write's own timeline files), fenced: the decided intent is published, and then
-a swap of the commit record decides the plan. From then on the write's own commit is refused (``commit.still_wanted``). Another process may take over
-an unfinished rollback: every step can be repeated.
+A rollback has Hudi's steps: the plan, the inflight file, the deletion of the data files, the completed file, and the deletion of the write's timeline
+files. The plan is decided by a swap of the commit record, after the previous decision is published. After the swap, the write's commit is refused
+(``commit.still_wanted``). Another process may take over an unfinished rollback, because every step can be repeated.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from pyhudi_core.transaction.rollback_plans import metadata_record, names_rolled
 
 _DECISIONS = 5
 _UNDOABLE = (*WRITES, Action.CLUSTERING)
-"""The actions that can be rolled back: writes, and a clustering, whose plan would otherwise block writes to its file groups permanently."""
+"""The actions that can be rolled back: writes and clusterings. A pending clustering blocks writes to its file groups."""
 
 
 def roll_back(context: TableContext, requested_time: str) -> Instant | None:
     """Roll a pending write back. Returns the completed rollback, or None if no such write is pending.
 
-    The caller knows that the writer is gone, or is the writer. Raises `InvalidOptionError` if the text is not a time.
+    The caller is the writer, or knows that the writer is gone. Raises `InvalidOptionError` if the text is not a time.
     """
     if not isinstance(requested_time, str) or not is_time(requested_time):
         raise InvalidOptionError(
@@ -56,13 +56,14 @@ def roll_back(context: TableContext, requested_time: str) -> Instant | None:
 
 
 def repair_by_policy(context: TableContext, seen: TableSeen | None = None) -> list[str]:
-    """Repair the table before a new write, as the failed-writes policy requires: LAZY rolls back dead writers, EAGER also writers without a
-    heartbeat.
+    """Repair the table before a new write, as the failed-writes policy requires.
 
-    ``seen`` is what the caller has just read; if nothing is pending in it, nothing is listed again.
+    LAZY rolls back the writes of dead writers. EAGER also rolls back writes without a heartbeat.
 
-    Raises `CommitAbortedError` under EAGER if another writer is alive, because this policy allows only one writer; and `TableVersionError` if a dead
-    process had decided to change the table's version. That decision is published now, before the new write creates any file.
+    ``seen`` is the state that the caller has just read. If nothing is pending in ``seen``, nothing is listed again.
+
+    Raises `CommitAbortedError` under EAGER if another writer is alive, because EAGER allows only one writer. Raises `TableVersionError` if a dead
+    process had decided to change the table's version. The decision of the dead process is published now, before the new write creates any file.
     """
     policy = context.options.heartbeat.failed_writes_policy
     if policy == "NEVER":
@@ -74,7 +75,9 @@ def repair_by_policy(context: TableContext, seen: TableSeen | None = None) -> li
 
 
 def _roll_back_the_unclaimed(context: TableContext) -> list[str]:
-    """Roll back pending writes without a heartbeat, such as those of a Hudi writer with the EAGER policy; newest first, as Hudi does."""
+    """Roll back pending writes without a heartbeat, such as writes of Hudi with the EAGER policy. The newest write is rolled back first, as Hudi
+    does.
+    """
     done: list[str] = []
     for instant in reversed(context.folder.load().pending.instants):
         if instant.action not in _own_writes(context):
@@ -94,13 +97,17 @@ def _roll_back_the_unclaimed(context: TableContext) -> list[str]:
 def repair(context: TableContext, seen: TableSeen | None = None) -> list[str]:
     """Finish or remove the rollbacks, writes and reservations of dead processes. Returns the requested times that were rolled back.
 
-    If nothing is pending, the timeline is listed once; it is not listed if ``seen``, which the caller has just read, shows that.
+    If nothing is pending, the timeline is listed once; the timeline is not listed if ``seen``, the state that the caller has just read, shows that
+    nothing is pending.
     """
     return _repair(context, seen)[0]
 
 
 def _repair(context: TableContext, seen: TableSeen | None) -> tuple[list[str], bool]:
-    """Repair; also return whether a reservation of a dead process was found, which may belong to a decision without an instant."""
+    """Do the work of `repair`, and also return whether a reservation of a dead process was found.
+
+    Such a reservation may belong to a decision without an instant.
+    """
     quiet = seen if seen is not None and not len(seen.timeline.pending) else None
     timeline = context.folder.load() if quiet is None else quiet.timeline
     if len(timeline.pending):
@@ -131,7 +138,11 @@ def _repair(context: TableContext, seen: TableSeen | None) -> tuple[list[str], b
 
 
 def _own_writes(context: TableContext) -> tuple[Action, ...]:
-    """Return the actions that are rolled back here. Writes of a metadata table belong to writes of its data table, and are removed with them."""
+    """Return the actions of the writes that a repair of this table rolls back.
+
+    For a metadata table, there are none: writes of a metadata table belong to writes of the data table, and are removed together with the data
+    table's writes.
+    """
     return () if context.prefix else WRITES
 
 
@@ -144,7 +155,7 @@ def _resume_the_dead(context: TableContext) -> None:
 
 
 def _is_dead(context: TableContext, instant: Instant) -> bool:
-    """Say whether the writer is dead. Its death is recorded before the traces that show it are removed."""
+    """Say whether the writer is dead. The death of a writer is recorded before the traces that show the death are removed."""
     dead = heartbeat.is_dead(context, instant, ask_storage=True)
     if dead:
         _remember_dead(context, instant.requested_time)
@@ -152,7 +163,10 @@ def _is_dead(context: TableContext, instant: Instant) -> bool:
 
 
 def _is_expired(context: TableContext, plan: Instant) -> bool:
-    """Say whether a planned clustering is older than the options allow, and no process executes it. It would block writes to its file groups."""
+    """Say whether a planned clustering is older than the options allow, and no process executes the clustering.
+
+    A pending clustering blocks writes to its file groups.
+    """
     options = context.options.clustering
     planned, now = parse_time(plan.requested_time), parse_time(context.now())
     if not options.expires or planned is None or now is None:
@@ -166,14 +180,17 @@ def _is_rolled_back(context: TableContext, timeline: Timeline, instant: Instant)
 
 
 def put_plan(transaction: Transaction, requested_time: str) -> Instant | None:
-    """Fence the write: from here on it cannot commit. Returns None if the write is not pending (any more).
+    """Decide the plan to roll a write back. After the decision, the write cannot commit.
 
-    The plan is decided by a swap of the commit record, as a commit is, and then published. So either the write or its rollback is decided, never
-    both, whoever holds the lock. (The writer may be alive with an expired lock.)
+    Returns the write to roll back, or None if the write is not pending (any more).
+
+    The plan is decided by a swap of the commit record, as a commit is, and then published. So either the write or the rollback of the write is
+    decided, never both, whichever process holds the lock. (The writer may be alive with an expired lock.)
     """
     context = transaction.context
     fence = _Fence(transaction, requested_time, [])
-    # Before the lock, because without markers the complete table is listed. The executing process lists the files again.
+    # The plan is staged before the lock is requested, because without markers the complete table is listed. The executing process lists the files
+    # again.
     fence.stage(fence.find_victim(context.folder.load()))
     pending = tuple(Instant(requested_time, action, State.INFLIGHT) for action in _UNDOABLE)
     alive = lambda: transaction.heartbeat.is_young(context)  # noqa: E731
@@ -198,7 +215,7 @@ def put_plan(transaction: Transaction, requested_time: str) -> Instant | None:
 
 @dataclass(slots=True)
 class _Fence:
-    """The decision of one rollback plan. ``is_decided``: the plan is on the timeline, so the victim cannot commit any more."""
+    """The decision of one rollback plan. ``is_decided``: the plan is on the timeline, so the victim (the write to roll back) cannot commit."""
 
     transaction: Transaction
     victim_time: str
@@ -209,7 +226,7 @@ class _Fence:
     is_decided: bool = False
 
     def find_victim(self, timeline: Timeline) -> Instant | None:
-        """Return the pending write or clustering; None if it has ended."""
+        """Return the pending write or clustering that is to be rolled back; None if the write or clustering has ended."""
         writes = (i for i in timeline.pending if i.requested_time == self.victim_time and i.action in _UNDOABLE)
         return next(writes, None)
 
@@ -217,7 +234,7 @@ class _Fence:
         """Encode the plan and stage it, so that any process can publish it."""
         context = self.transaction.context
         if not self.staged:
-            # Not the transaction's own name: the rollback's completed file is staged there.
+            # The plan is not staged under the transaction's own name, because the rollback's completed file is staged under that name.
             self.staged = layout.staged(self.transaction.requested_time, context.runtime.ids.uuid().replace("-", ""))
             self.files = markers.files_of(context, self.victim_time)
         self.victim = victim
@@ -231,7 +248,7 @@ class _Fence:
         transaction = self.transaction
         context = transaction.context
         victim = self.find_victim(timeline)
-        # Decided in an earlier round, whose swap had an unknown outcome, and published by another process.
+        # An earlier round may have decided the plan: the outcome of its swap was unknown, and another process published the plan.
         ours = timeline.find(transaction.requested_time, Action.ROLLBACK)
         self.is_decided = ours is not None and ours.is_pending
         if victim is None and self.is_decided:
@@ -249,7 +266,7 @@ class _Fence:
         return staged_intent(transaction, [Publication(path, self.staged)], {path: self.plan}, inflight=pending)
 
     def announced(self) -> Instant | None:
-        """Return the victim after writing the remaining files of the rollback; None if the plan is not on the timeline."""
+        """Write the remaining files of the rollback, and return the victim. Return None if the plan is not on the timeline."""
         if not self.is_decided:
             return None
         begin.announce(self.transaction, None, b"")
@@ -280,7 +297,7 @@ def sweep_late_files(context: TableContext, requested: Instant) -> None:
     if found is None:
         found = context.folder.archived(timeline, requested.requested_time, requested.action)
     if found is not None:
-        return  # the write completed after all, or the rollback has not ended: its process sweeps at the end
+        return  # the write completed after all, or the rollback has not ended: the process of the rollback sweeps at the end
     removal.delete_data_files(context.storage, markers.files_of(context, requested.requested_time))
     markers.remove(context.storage, requested.requested_time)
     there = context if context.companions else reopened(context)
@@ -289,7 +306,7 @@ def sweep_late_files(context: TableContext, requested: Instant) -> None:
 
 def _execute(transaction: Transaction, victim: Instant) -> Instant:
     context = transaction.context
-    # A metadata table may have been made after this process began. A write that never completed does not change its content.
+    # A metadata table may have been made after this process began. A write that never completed does not change the content of the metadata table.
     there = context if context.companions else reopened(context)
     markers.remove_at_companions(there, victim.requested_time, completed=True)
     paths = markers.files_of(context, victim.requested_time)
@@ -334,14 +351,17 @@ def resume(context: TableContext, timeline: Timeline, rollback: Instant) -> None
 
 
 def _forget(context: TableContext, victim: Instant) -> None:
-    """Remove the rolled-back write's own files. The completed rollback still names the write."""
+    """Remove the timeline files of a rolled-back write, and the files that only the process of the write needed.
+
+    The completed rollback still names the write.
+    """
     for state in (State.INFLIGHT, State.REQUESTED):
         context.storage.delete(context.folder.file(Instant(victim.requested_time, victim.action, state)))
     _sweep_own(context, victim.requested_time)
 
 
 def _sweep_own(context: TableContext, requested_time: str) -> None:
-    """Remove the files that only the process of an instant needed. The heartbeat is removed last, because it leads to all the others."""
+    """Remove the files that only the process of an instant needed. The heartbeat is removed last, because the heartbeat leads to the other files."""
     for place in (context, *context.companions):
         markers.remove(place.storage, requested_time)
     plan_executors.forget(context, requested_time)
@@ -349,9 +369,11 @@ def _sweep_own(context: TableContext, requested_time: str) -> None:
 
 
 def sweep_late_bytes(context: TableContext, archived_until: str) -> None:
-    """Remove staged bytes that were stored after the clean-up of their instant, and decisions of transactions. Archival calls this.
+    """Remove staged bytes that were stored after the clean-up of their instant, and decisions over several tables that nobody needs any more.
 
-    An archived instant, or one older than archived instants, can no longer be decided (``concurrent``), so its staged bytes are not needed.
+    Archival calls this.
+
+    An archived instant, or an instant older than archived instants, can no longer be decided (``concurrent``), so its staged bytes are not needed.
     """
     group.sweep(context)
     limit = context.options.heartbeat.expires_after_ms
@@ -367,7 +389,7 @@ def _sweep_reservations(
 ) -> tuple[bool, bool]:
     """Remove leftovers of dead processes that never announced their instant, or whose commit completed.
 
-    An older timeline and older heartbeats are sufficient: each instant that they do not show as pending is checked again.
+    ``seen`` and ``heartbeats`` may be older: each instant that they do not show as pending is checked again.
 
     Returns whether there were leftovers, and whether one of these processes had announced its instant after all.
     """
@@ -380,8 +402,9 @@ def _sweep_reservations(
             _sweep_planning(context, instant)
             continue
         if any(time == other.requested_time for place in context.companions for other in place.folder.load().pending):
-            continue  # of a companion table; the data table's repair handles it
-        # This is read after the death of the process, which may have announced and even decided its instant since the timeline was loaded.
+            continue  # the instant is pending in a companion table; the repair of the data table handles it
+        # `_is_announced` looks after the death of the process. The process may have announced, and even decided, its instant since the timeline was
+        # loaded.
         if not _is_dead(context, Instant(time, Action.COMMIT, State.REQUESTED)):
             continue
         if _is_announced(context, time):
@@ -397,10 +420,13 @@ def _sweep_reservations(
 
 
 def _sweep_planning(context: TableContext, pending: Instant) -> None:
-    """Remove the leftovers of the process that planned a table service, if it died before any process began to execute the plan. The plan stays."""
+    """Remove the leftovers of the process that planned a table service, if the process died before any process began to execute the plan.
+
+    The plan stays.
+    """
     if pending.action in plan_executors.PLANNED and pending.state is State.REQUESTED and _is_dead(context, pending):
-        # This is read after the death of the process: an executor may have registered since the timeline was loaded. The executor's successor removes
-        # its leftovers.
+        # The newest executor is read after the death of the process, because an executor may have registered since the timeline was loaded. The next
+        # executor removes the leftovers of that executor.
         publish_decided(context, pending.requested_time)
         if plan_executors.newest_executor(context, pending.requested_time) is None:
             _sweep_own(context, pending.requested_time)
@@ -426,9 +452,9 @@ def _remember_dead(context: TableContext, requested_time: str) -> None:
 def _sweep_temporaries(context: TableContext, everywhere: bool) -> list[str]:
     """Remove hidden files that killed processes left on a disk, if the files are older than a heartbeat may be.
 
-    A search of all folders lists the complete table. So it runs only when a trace shows that a dead process has written. The folder with the first
-    traces is read before every write. Files of a process that has just died look like files of running processes. So `_remember_dead` records the
-    death in a small file, which stays until the death is longer ago than any write may take.
+    A search of all folders lists the complete table. So the search runs only when a trace shows that a dead process has written. Without such a
+    trace, only ``.hoodie`` and the folder of the heartbeats are searched. Files of a process that has just died look like files of running processes.
+    So `_remember_dead` records the death in a small file. The small file stays until the death is longer ago than any write may take.
     """
     storage = context.root
     if not storage.capabilities.temporaries:

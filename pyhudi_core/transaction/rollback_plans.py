@@ -13,14 +13,14 @@ from pyhudi_core.timeline.active import Timeline
 
 
 def names_rolled_back(place: TableContext, timeline: Timeline, since: str) -> frozenset[str]:
-    """Return the requested times that the rollbacks with a requested time after ``since`` name, finished or not."""
+    """Return the requested times that rollbacks name. Only rollbacks with a requested time after ``since`` count; pending rollbacks count, too."""
     rollbacks = (i for i in timeline if i.action is Action.ROLLBACK and i.requested_time > since)
     named = (rolled_back_by(place, rollback.requested_time) for rollback in rollbacks)
     return frozenset(time for time in named if time is not None)
 
 
 def rolled_back_by(place: TableContext, requested_time: str) -> str | None:
-    """Return the requested time that a rollback's plan names; None if the plan is gone (the rollback ended) or empty."""
+    """Return the requested time that a rollback's plan names. Return None if the plan is empty, or if the plan is gone because the rollback ended."""
     path = place.folder.file(Instant(requested_time, Action.ROLLBACK, State.REQUESTED))
     try:
         data = place.storage.get(path)
@@ -31,7 +31,7 @@ def rolled_back_by(place: TableContext, requested_time: str) -> str | None:
 
 
 def plan_record(context: TableContext, victim: Instant, paths: list[str]) -> dict[str, Any]:
-    """Return a rollback's plan: the write, and the data files that the write created."""
+    """Return a rollback's plan. The plan names the write to roll back, and the data files that the write created."""
     return {
         "instantToRollback": {"commitTime": victim.requested_time, "action": str(victim.action)},
         "RollbackRequests": [
@@ -40,7 +40,7 @@ def plan_record(context: TableContext, victim: Instant, paths: list[str]) -> dic
                 "fileId": "",
                 "latestBaseInstant": "",
                 "filesToBeDeleted": named,
-                "logBlocksToBeDeleted": {},  # Hudi fails on a null when it continues the plan
+                "logBlocksToBeDeleted": {},  # Hudi fails on a null value when Hudi continues the plan
             }
             for partition, named in sorted(_by_partition(context, paths).items())
         ],

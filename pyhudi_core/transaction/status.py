@@ -27,14 +27,16 @@ class CommitStatus(StrEnum):
 
 
 def commit_status(context: TableContext, token: str) -> CommitStatus:
-    """Return the outcome for a commit token, ``<requested time>-<nonce>``. If the commit was decided and not published, this publishes it."""
+    """Return the outcome for a commit token, ``<requested time>-<nonce>``. If the commit was decided and not published, this function publishes the
+    commit.
+    """
     requested_time, _, nonce = token.partition("-") if isinstance(token, str) else ("", "", "")
     if not is_time(requested_time) or not _NONCE.fullmatch(nonce):
         raise InvalidOptionError(
             f"{str(token)[:80]!r} is not a commit token", table=context.table, hint="Use commit.token."
         )
     record = record_store(context.root).read()
-    # The write's pending file stays as long as the write may be decided, so a listing without it may only be too old.
+    # The write's pending file stays as long as the write may be decided, so a listing without the pending file may be too old.
     expected = [Instant(requested_time, action, State.INFLIGHT) for action in sorted(DATA_ACTIONS)]
     if record is not None and record.intent.token == token:
         finish_decided(context, record)

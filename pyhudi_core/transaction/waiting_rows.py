@@ -1,7 +1,7 @@
 """Folders with files of rows that wait for a write (`layout.ROWS`): who owns a folder, and whether the owner lives.
 
-A write with such rows may have no instant yet. So its folder has its own heartbeat, a file ``owner``. Folders of Spark's sinks have no heartbeat:
-only Spark knows whether a sink lives, so only the age of the files counts.
+A write with such rows may have no instant yet. So the folder of the write has a heartbeat of its own, the file ``owner``. Folders of Spark's sinks
+have no heartbeat: only Spark knows whether a sink lives, so only the age of the files counts.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from pyhudi_core.transaction.layout import ROWS
 
 _log = logging.getLogger(__name__)
 _LATE_MS = 1 << 42
-"""A time later than all files (in the year 2109): every unfinished file counts as old, except those that a living process has open."""
+"""A time later than all files (in the year 2109): every unfinished file counts as old, except files that a living process has open."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A folder of this process, and its heartbeat."""
+    """A folder for the rows of a write of this process, and the heartbeat of the folder."""
 
     folder: str
     beat: Heartbeat
@@ -33,7 +33,7 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True)
 class WaitingRows:
-    """A folder that was found, and its files."""
+    """A folder of waiting rows in the storage, and the files of the folder."""
 
     folder: str
     files: tuple[ObjectInfo, ...]
@@ -50,7 +50,7 @@ class WaitingRows:
 
 
 def claim(context: TableContext) -> Claimed:
-    """Make a folder for the rows of one write."""
+    """Make a folder for the rows of one write, and start the heartbeat of the folder."""
     nonce = context.runtime.ids.uuid()
     folder, body = f"{ROWS}/{nonce}", heartbeat.body(context, nonce)
     context.root.put(_owner(folder), body)
@@ -58,13 +58,13 @@ def claim(context: TableContext) -> Claimed:
 
 
 def give_back(context: TableContext, claimed: Claimed) -> None:
-    """Remove a folder of this process, and stop its heartbeat."""
+    """Remove a folder of this process, and stop the heartbeat of the folder."""
     claimed.beat.handle.cancel()
     remove(context.root, claimed.folder)
 
 
 def remove(storage: Storage, folder: str) -> None:
-    """Remove a folder after its write. A failure is only logged, so that the commit does not look failed; a later sweep removes the rest."""
+    """Remove the folder of an ended write. A failure is only logged, so that the commit does not look failed. A later sweep removes the files."""
     try:
         storage.delete_many([info.path for info in storage.list(f"{folder}/")])
         storage.sweep_temporaries(folder, 0, _LATE_MS)
@@ -83,7 +83,7 @@ def remove_dead(context: TableContext) -> None:
 
 
 def folders_of(files: Iterable[ObjectInfo]) -> Iterator[WaitingRows]:
-    """Group the listed files below `layout.ROWS`, sorted by path, by the folder of their write."""
+    """Group listed files below `layout.ROWS` by the folder of their write. ``files`` is sorted by path."""
     for folder, found in groupby(files, lambda info: info.path.rpartition("/")[0]):
         yield WaitingRows(folder, tuple(found))
 

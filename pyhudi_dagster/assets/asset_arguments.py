@@ -1,6 +1,6 @@
 """The other arguments of ``@hudi_asset``.
 
-They are passed on to the spec, the step or the inputs of the asset, or refused with an error that names them.
+Each argument is passed on to the spec, the step or the inputs of the asset, or is refused with an error that names the argument.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _REFUSED: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class AssetArguments:
-    """The other arguments of one asset, by receiver."""
+    """The other arguments of one asset, grouped by the part of the asset that receives the argument."""
 
     of_the_spec: Mapping[str, Any]
     of_the_step: Mapping[str, Any]
@@ -119,7 +119,7 @@ def inputs_of(
     lake: str,
     given: Mapping[str, dg.AssetIn],
 ) -> Inputs:
-    """Find the source of each parameter: the context, the lake, `Changes`, config and resources; an IO manager gives all others."""
+    """Find the source of each parameter: the context, the lake, `Changes`, config or resources. An IO manager gives all other parameters."""
     refuse_unfit_function(key, function)
     hints = parameter_hints(function)
     parameters = list(inspect.signature(function).parameters)
@@ -180,7 +180,7 @@ def asset_spec(
 
 
 def io_manager_key(lake: str) -> str:
-    """Return the resource key of the IO manager that reads the assets of a lake, for assets that name none."""
+    """Return the resource key of the IO manager that reads the assets of a lake, for assets that name no IO manager."""
     return f"{lake}__io_manager"
 
 

@@ -1,6 +1,7 @@
-"""The function of an asset: what Dagster calls, and the values of its parameters.
+"""The function that Dagster calls for an asset, and the values of the function's parameters.
 
-Dagster sees the function's parameters without the `Changes`, and with the lake. The step reads `Changes` from the upstream tables.
+Dagster sees the parameters of the user's function without the `Changes` parameters, and with a parameter for the lake. The step reads `Changes` from
+the upstream tables.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class AssetFunction:
     lake_by_key: bool
 
     def lake(self, context: dg.AssetExecutionContext, inputs: dict[str, Any]) -> HudiLakeResource:
-        """Return the lake resource; it remains in the inputs if the function has a parameter for it."""
+        """Return the lake resource. The lake remains in the inputs if the function has a parameter for the lake."""
         key = self.lake_key
         lake: HudiLakeResource = getattr(context.resources, key) if self.lake_by_key else inputs.pop(key)
         if self.inputs.takes_lake:
@@ -52,7 +53,7 @@ class AssetFunction:
     def upstream(
         self, context: dg.AssetExecutionContext, lake: HudiLakeResource
     ) -> dict[str, tuple[str, hudi.HudiTable]]:
-        """Return the name of its table, and the table, for each `Changes` parameter. Raises `UpstreamMissingError`."""
+        """Return, for each `Changes` parameter, the name of the upstream table, and the table. Raises `UpstreamMissingError`."""
         names = {parameter: self._upstream_name(context, parameter) for parameter in self.inputs.changes}
         return {parameter: (name, _opened(lake, name)) for parameter, name in names.items()}
 
@@ -63,9 +64,11 @@ class AssetFunction:
         return info.table if info is not None else table_name(upstream.key)
 
     def for_dagster(self, run: Run) -> Callable[..., Any]:
-        """Return the function that Dagster calls: it has the user's parameters without the `Changes`, and the lake.
+        """Return the function that Dagster calls. The function has the user's parameters without the `Changes` parameters, and a parameter for the
+        lake.
 
-        In a run it yields each result at once. A direct call, as in a unit test, does the work and returns one result for each asset.
+        In a run, the returned function yields each result at once. In a direct call, as in a unit test, the function does the work and returns one
+        result for each asset.
         """
 
         def compute(context: dg.AssetExecutionContext | None = None, **inputs: Any) -> Any:
@@ -98,7 +101,7 @@ class AssetFunction:
 
 
 def _asked(context: dg.AssetExecutionContext, results: Iterator[Results]) -> Iterator[Results]:
-    """Yield the results without those of checks that the run does not select."""
+    """Yield the results, without the results of checks that the run does not select."""
     selected = {(key.asset_key, key.name) for key in context.selected_asset_check_keys}
     for each in results:
         if not isinstance(each, dg.AssetCheckResult) or (each.asset_key, each.check_name) in selected:
@@ -106,7 +109,9 @@ def _asked(context: dg.AssetExecutionContext, results: Iterator[Results]) -> Ite
 
 
 def _answer(results: Sequence[Results]) -> Any:
-    """Return the result of each asset with the results of its checks; a single asset gives no tuple. Dagster counts the results of a direct call."""
+    """Return the result of each asset with the results of the asset's checks. For a single asset, this is one result, and no tuple. Dagster counts
+    the results of a direct call.
+    """
     checks = [each for each in results if isinstance(each, dg.AssetCheckResult)]
     made = tuple(
         each._replace(check_results=[check for check in checks if check.asset_key == each.asset_key])
@@ -117,7 +122,7 @@ def _answer(results: Sequence[Results]) -> Any:
 
 
 def nothing_written(context: dg.AssetExecutionContext, key: dg.AssetKey, why: str) -> Iterator[dg.ObserveResult]:
-    """Yield the result of a direct call for an asset that was not written. A run has no event for it."""
+    """Yield the result of a direct call for an asset that was not written. A run has no event for such an asset."""
     if is_called_directly(context):
         yield dg.ObserveResult(asset_key=key, metadata={"skipped_because": why})
 

@@ -1,4 +1,4 @@
-"""The step of a ``@hudi_asset``: adopt the commit of an earlier attempt, or call the function and write; then report."""
+"""The step of a ``@hudi_asset``: take over the commit of an earlier attempt, or call the function and write the rows; then report the commit."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class HudiAsset:
     info: HudiAssetInfo
 
     def run(self, context: dg.AssetExecutionContext, inputs: dict[str, Any]) -> Iterator[Results]:
-        """Yield the results of the step; if the run selects only the check, only the check's result."""
+        """Yield the results of the step. If the run selects only the check, yield only the check's result."""
         lake = self.function.lake(context, inputs)
         if not is_called_directly(context) and self.info.key not in context.selected_asset_keys:
             yield checks.result_of(

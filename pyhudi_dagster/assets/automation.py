@@ -1,10 +1,10 @@
-"""Automation: an asset runs after a commit to a table that it reads.
+"""Automation: an asset runs after a commit to a table that the asset reads.
 
 A commit is a new data version of the upstream asset, and so are late rows in a partition that has run before
 (`pyhudi_dagster.reporting.late_data`). A compaction, a repeated event of the same commit, or a commit without changed rows makes no new data version.
 
-Dagster's ``eager()`` does not fit. It waits until no upstream partition is missing, but an asset with partitions for future days always has
-missing ones. It also checks only the latest time window, so it misses late data in old partitions.
+Dagster's ``eager()`` does not fit. ``eager()`` waits until no upstream partition is missing, but an asset with partitions for future days always has
+missing partitions. ``eager()`` checks only the latest time window. So ``eager()`` misses late data in old partitions.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class HudiAutomation:
     def on_commit(*, wait_for_upstream: bool = True) -> dg.AutomationCondition[Any]:
         """Run each partition if its upstream partitions have a commit since the last request; no commit is missed.
 
-        An asset without partitions runs after a commit to any upstream partition. Upstream partitions that never ran do not delay it. A failed
-        run is not repeated; the next commit requests it again.
+        An asset without partitions runs after a commit to any upstream partition. Upstream partitions that never ran do not delay the asset. A failed
+        run is not repeated; the next commit requests a new run.
 
         Args:
             wait_for_upstream: wait while an upstream asset is running, so that the commits of that time cause only one run. Use False for an
@@ -45,9 +45,9 @@ class HudiAutomation:
 def _pending() -> dg.AutomationCondition[Any]:
     """True from a commit until the next request of a run.
 
-    Dagster's ``since_last_handled()`` misses two kinds of commits: commits during a run of the asset, because the run's event resets it; and
-    commits between a request and the next tick, because a reset overrides a trigger in the same tick. Therefore only a request resets this
-    condition, and its second half keeps a commit that came after the request in the same tick as the reset.
+    Dagster's ``since_last_handled()`` misses two kinds of commits: commits during a run of the asset, because the run's event resets the condition;
+    and commits between a request and the next tick, because a reset overrides a trigger in the same tick. Therefore only a request resets this
+    condition, and the second half of this condition keeps a commit that came after the request, in the same tick as the reset.
     """
     elsewhere = (
         ~_Condition.executed_with_root_target()

@@ -1,8 +1,8 @@
-"""Find Hudi errors that only all definitions together show, when the code location loads.
+"""Find errors in the Hudi assets of a code location, when the code location loads. Only all definitions together show these errors.
 
-``@hudi_asset`` checks its own definition. It does not see the lake, nor an upstream asset that was given only by its key. And Dagster does not show
-an IO manager its assets before a step runs. So a code location passes its definitions through `checked_definitions`. Otherwise the step raises the
-same errors, before anything is written.
+``@hudi_asset`` checks its own definition. The decorator sees neither the lake, nor an upstream asset that was given only by its key. And Dagster does
+not show an IO manager the assets before a step runs. So a code location passes its definitions through `checked_definitions`. Without this call, the
+step raises the same errors, before anything is written.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def refuse_twins(definitions: dg.Definitions) -> None:
 def refuse_equal_names(assets: Iterable[tuple[dg.AssetKey, str]]) -> None:
     """Raise `InvalidOptionError` for two assets whose steps and jobs would have one name, such as ``a-b`` and ``a_b``.
 
-    ``assets``: each with its description for the error, such as ``of the component east``.
+    ``assets``: the assets, each with a description for the error, such as ``of the component east``.
     """
     having: dict[str, str] = {}
     for key, whose in assets:
@@ -104,7 +104,7 @@ def refuse_unloadable(definitions: dg.Definitions) -> None:
                 continue
             manager = taken.input_manager_key or specs[key].metadata.get(_MANAGER_OF_SPEC) or "io_manager"
             found = resources.get(manager)
-            own = manager == io_manager_key(info.lake)  # a @hudi_asset includes it
+            own = manager == io_manager_key(info.lake)  # a @hudi_asset includes this IO manager
             if not own and (found is None or isinstance(found, _DAGSTERS)):
                 raise definition_error(
                     f"{consumer.node_def.name} takes the Hudi asset {key.to_user_string()} as the parameter {name}, and no HudiIOManager loads it",
@@ -114,7 +114,7 @@ def refuse_unloadable(definitions: dg.Definitions) -> None:
 
 
 def checked_tables(definitions: dg.Definitions, elsewhere: Sequence[dg.AssetKey] = ()) -> dg.Definitions:
-    """Return the definitions after all checks except that of parameters, whose IO manager may be in other definitions.
+    """Return the definitions after all checks except the check of parameters: the IO manager of a parameter may be in other definitions.
 
     ``elsewhere``: assets of other definitions.
     """
@@ -139,7 +139,7 @@ def checked_tables(definitions: dg.Definitions, elsewhere: Sequence[dg.AssetKey]
 
 
 def refuse_unknown_inputs(info: HudiAssetInfo, known: Sequence[dg.AssetKey]) -> None:
-    """Raise `InvalidOptionError` if the asset reads the changes of an asset that is not among the known ones."""
+    """Raise `InvalidOptionError` if the asset reads the changes of an asset that is not in ``known``."""
     for key in info.reads:
         if key not in known:
             names = [each.to_user_string() for each in known]

@@ -1,4 +1,4 @@
-"""Tables of other writers as external assets. Dagster does not materialize them, but the timeline sensor reports their commits."""
+"""Tables of other writers as external assets. Dagster does not materialize these tables, but the timeline sensor reports their commits."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ def hudi_external_asset(
 ) -> dg.AssetSpec:
     """Return the external asset of a table that another program writes, such as Hudi's Spark writer.
 
-    `Changes` parameters can read it, `build_hudi_timeline_sensor` reports its commits, and `build_hudi_services` and `build_hudi_checks` accept it.
+    `Changes` parameters can read the asset. `build_hudi_timeline_sensor` reports the commits of the table. `build_hudi_services` and
+    `build_hudi_checks` accept the asset.
 
     Args:
         key: asset key, also as a path: ``"web/events"``.
         table: name of the table below the warehouse; default: the asset key as a path.
-        partitions: maps Dagster's partitions to the table's, so that a commit is reported for each partition that it changed.
+        partitions: maps Dagster's partitions to the table's, so that a commit is reported for each partition that the commit changed.
         services: table services that Dagster runs, if the writer does not run them.
         table_type: type of the table, against which ``services`` are checked.
         lake: resource key of the `HudiLakeResource`.

@@ -3,8 +3,9 @@
 The metadata of an asset describes the organisation of its table (`hudi_metadata`). The metadata of an input selects what to read: ``columns``,
 ``where``, ``as_of`` (also ``"run_start"``). The type annotation selects a Spark DataFrame, an Arrow table or reader, or a pandas or Polars frame.
 
-An input may be empty: it needs no partition of its table (such as the first partition of an asset that reads its own previous partition), or it is
-the asset itself, whose table does not exist yet. Then it is None if its annotation allows None, otherwise it has no rows.
+An input is empty in two cases. The run needs no partition of the input's table; for example, an asset reads its previous partition, and runs its
+first partition. Or an asset reads its own table, and the table does not exist yet. An empty input is None if the annotation allows None. Otherwise an
+empty input has no rows.
 """
 
 import types
@@ -55,7 +56,7 @@ class HudiIOManager(dg.ConfigurableIOManager):
     lake: dg.ResourceDependency[HudiLakeResource]
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
-        """Commit the output; an empty one makes no commit."""
+        """Commit the output. An empty output makes no commit."""
         _refuse_no_asset(context, f"The output {context.name}")
         info = _output_info(context)
         step = runner.step_of(context, info.key)
@@ -97,7 +98,7 @@ class HudiIOManager(dg.ConfigurableIOManager):
 def io_manager_of(lake: str) -> dict[str, dg.IOManagerDefinition]:
     """Return, by resource key, the default IO manager that reads a ``@hudi_asset`` with this lake.
 
-    It is the same object for each asset of the lake, because Dagster refuses two with one name.
+    The IO manager is the same object for each asset of the lake, because Dagster refuses two IO managers with one name.
     """
 
     @dg.io_manager(required_resource_keys={lake}, description=f"Reads the Hudi tables of {lake}.")
@@ -108,7 +109,7 @@ def io_manager_of(lake: str) -> dict[str, dg.IOManagerDefinition]:
 
 
 def _refuse_no_asset(context: dg.OutputContext | dg.InputContext, what: str) -> None:
-    """Raise `InvalidOptionError` for a value that is passed between ops: it has no asset key, and so no table."""
+    """Raise `InvalidOptionError` for a value that is passed between ops: such a value has no asset key, and so no table."""
     if not context.has_asset_key:
         raise definition_error(
             f"{what} of the op {context.op_def.name} is no asset, and HudiIOManager stores and reads assets only",
@@ -118,7 +119,7 @@ def _refuse_no_asset(context: dg.OutputContext | dg.InputContext, what: str) -> 
 
 
 def _kind_of(annotation: Any) -> tuple[Any, bool]:
-    """Return the type of an annotation, and whether it also allows None."""
+    """Return the type of an annotation, and whether the annotation also allows None."""
     if typing.get_origin(annotation) not in (typing.Union, types.UnionType):
         return annotation, False
     kinds = [kind for kind in typing.get_args(annotation) if kind is not types.NoneType]
@@ -126,7 +127,9 @@ def _kind_of(annotation: Any) -> tuple[Any, bool]:
 
 
 def _pinned(context: dg.InputContext) -> datetime:
-    """Return when the run, or the first run that it resumes, was created. Raises `InvalidOptionError` for an input that the run itself writes."""
+    """Return the creation time of the run; of a resumed run, the creation time of the first run. Raises `InvalidOptionError` for an input that the
+    run itself writes.
+    """
     facts = input_facts_of(context)
     name = context.asset_key.to_user_string()
     if context.asset_key in facts.writes:
@@ -180,7 +183,7 @@ def _output_info(context: dg.OutputContext) -> HudiAssetInfo:
 
 
 def _input_info(context: dg.InputContext) -> HudiAssetInfo | None:
-    """Return the table of the upstream asset; None if its definition is in another code location."""
+    """Return the table of the upstream asset; None if the definition of the asset is in another code location."""
     upstream = context.upstream_output
     if upstream is None:
         return None
@@ -217,9 +220,9 @@ def _report_nothing(context: dg.OutputContext, info: HudiAssetInfo, step: runner
 def _partitions_of(
     context: dg.InputContext, info: HudiAssetInfo | None, wanted: Mapping[str, Any]
 ) -> HudiPartitions | None:
-    """Return the partitions of an input in terms of its table; None if it has none.
+    """Return the partitions of an input as partitions of the input's table; None if the input has no partitions.
 
-    Raises `InvalidOptionError` if the columns are unknown: then the input would be the complete table.
+    Raises `InvalidOptionError` if the partition columns are unknown, because the input would then be the complete table.
     """
     if not context.has_asset_partitions:
         return None
@@ -237,7 +240,7 @@ def _partitions_of(
 def _conditions(
     context: dg.InputContext, partitions: HudiPartitions | None, given: Any, schema: pa.Schema
 ) -> dict[str, Any]:
-    """Return the scan arguments for the input's condition and for the set of partitions that it needs."""
+    """Return the scan arguments for the input's condition and for the set of partitions that the input needs."""
     if partitions is None:
         return {"where": given}
     owned = condition_of(partitions.columns, partitions.values(context.asset_partition_keys), schema)

@@ -1,7 +1,7 @@
 """``@hudi_multi_asset``: one function returns rows for several tables. Each table is an asset with its own commit.
 
-It is for one computation with several results: a file with orders and their lines, one read of a source. Use ``@hudi_asset`` for tables that share no
-computation, so that they run and fail independently.
+The decorator is for one computation with several results: a file with orders and their lines, or one read of a source. Use ``@hudi_asset`` for tables
+that share no computation, so that they run and fail independently.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ def hudi_multi_asset(
 
     Each value is as for a function of ``@hudi_asset``; a table without an entry is not written. **All tables change in one step, or none**: the rows
     are written and checked first, then one decision publishes the commits of all tables, with one completion time. Tables in different stores are
-    published one after the other, in the order of ``tables``. If one of them fails, the earlier ones are published and reported, and the step fails.
-    A retry adopts their commits and makes the others.
+    published one after the other, in the order of ``tables``. If the commit of one table fails, the earlier commits are published and reported, and
+    the step fails. A retry keeps the commits that are already published, and makes the missing commits.
 
     Args:
         tables: what `hudi_output` returns, by names; the name is the default asset key, and the key of the rows in the returned dict.
-        partitions: partitions of all tables. An output may have its own with other columns, but the Dagster partitions must be the same.
+        partitions: partitions of all tables. An output may have its own partitions with other columns, but the Dagster partitions must be the same.
         backfill: as in `hudi_asset`; one commit for each table and run.
-        changes_of: as in `hudi_asset`. Each table stores its own position. A table that is ahead of the others waits for them.
-        deps: other assets on which all of them depend.
-        can_subset: whether a run may select some of the tables (``context.selected_asset_keys``). Rows for the others are omitted.
+        changes_of: as in `hudi_asset`. Each table stores its own position. A table that is ahead of the other tables waits for the other tables.
+        deps: other assets on which all assets of the step depend.
+        can_subset: whether a run may select some of the tables (``context.selected_asset_keys``). Rows for the other tables are omitted.
         lake: resource key of the `HudiLakeResource`.
-        translator: translator of the outputs that have none.
-        asset_arguments: arguments of `dagster.AssetSpec` for all outputs that do not have them, and of ``dagster.multi_asset``.
+        translator: translator of the outputs that have no translator of their own.
+        asset_arguments: arguments of `dagster.AssetSpec` for all outputs without such arguments of their own, and of ``dagster.multi_asset``.
 
     Raises `InvalidOptionError` for an invalid definition while the code location loads.
     """
@@ -136,7 +136,7 @@ class _Declared:
         return with_resources(made, io_manager_of(self.lake))
 
     def _given(self, name: str, output: HudiOutput, shared: AssetArguments) -> AssetArguments:
-        """Return the spec arguments of one output, and those of all outputs. Raises `InvalidOptionError` for an argument of the step."""
+        """Return the spec arguments of one output, and the spec arguments of all outputs. Raises `InvalidOptionError` for an argument of the step."""
         key = output.named(name)
         own = AssetArguments.of(key, output.further, None, output.partitions)
         of_step = sorted(set(output.further) - set(own.of_the_spec) - {"io_manager_key"})

@@ -2,9 +2,9 @@
 
 The rows of all tables are written and checked before the first commit, so bad rows of the last table publish nothing of the first. Then one decision
 publishes all tables. Tables that one decision cannot cover (for example in two stores) are published one after the other, in the order of the
-outputs. After an interruption between two of them, such as Terminate or the loss of the process, the earlier ones are published and reported, and the
-step fails. A retry adopts their commits and makes the others. A new run first brings the tables that are behind to the position of the others
-(`shared_changes`).
+outputs. After an interruption between two of these commits, such as Terminate or the loss of the process, the earlier commits are published and
+reported, and the step fails. A retry keeps the commits that are already published, and makes the missing commits. A new run first brings the tables
+that are behind to the position of the other tables (`shared_changes`).
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ class _Output:
 
 @dataclass(slots=True)
 class _Done:
-    """The progress of the step, also if it fails later: the commits by output, and the output whose commit failed."""
+    """The progress of the step, also if the step fails later: the commits by output, and the output whose commit failed."""
 
     written: dict[str, writer.CompletedCommit] = field(default_factory=dict)
     asked: dict[str, Request] = field(default_factory=dict)
     failed: str = ""
 
     def tell(self, error: BaseException, log: logging.Logger) -> None:
-        """Log what is published although the commit of one output failed. The error itself names only one table."""
+        """Log which commits are published although the commit of one output failed. The error itself names only one table."""
         there = ", ".join(name for name, written in self.written.items() if not written.is_empty)
         if not there:
             return
@@ -74,7 +74,7 @@ class HudiMultiAsset:
     infos: Mapping[str, HudiAssetInfo]
 
     def run(self, context: dg.AssetExecutionContext, inputs: dict[str, Any]) -> Iterator[Results]:
-        """Yield the results of the step; for tables of which the run selects only the check, only the check's result."""
+        """Yield the results of the step. If the run selects only the check of a table, yield only the check's result for the table."""
         lake = self.function.lake(context, inputs)
         yield from self._only_checked(context, lake)
         selected = None if is_called_directly(context) else context.selected_asset_keys
@@ -107,7 +107,7 @@ class HudiMultiAsset:
     def _results(
         self, context: dg.AssetExecutionContext, output: _Output, done: _Done, error: BaseException | None = None
     ) -> Iterator[Results]:
-        """Yield the results of one output. If the step fails, only those of published tables and of a refused one."""
+        """Yield the results of one output. If the step fails, yield only the results of published tables and of a refused table."""
         key, rules, written = output.info.key, output.info.pre_commit, done.written.get(output.name)
         if written is not None and not written.is_empty:
             own = done.asked.get(output.name, NO_REQUEST)
@@ -154,7 +154,7 @@ class HudiMultiAsset:
     def _changes(
         self, context: dg.AssetExecutionContext, outputs: Sequence[_Output], lake: HudiLakeResource
     ) -> SharedChanges:
-        """Return the changes that the function reads. Adopted outputs count, too: the others read up to their position."""
+        """Return the changes that the function reads. The outputs read up to the position of outputs that an earlier attempt has committed."""
         step = outputs[0].step
         upstream = self.function.upstream(context, lake)
         tables = {each.name: (writer.existing(lake, each.info), reader_of(each.step)) for each in outputs}

@@ -55,7 +55,9 @@ class HudiOutput:
     def defined(
         self, key: dg.AssetKey, function: Callable[..., Any], given: AssetArguments, lake: str
     ) -> tuple[dg.AssetSpec, HudiAssetInfo]:
-        """Return the spec of the asset as its translator makes it, and its table. Raises `InvalidOptionError` for an invalid definition."""
+        """Return the spec of the asset as the asset's translator makes the spec, and return the table of the asset. Raises `InvalidOptionError` for
+        an invalid definition.
+        """
         chosen = self.translator or _translator_of_lake(function, lake)
         translator, description = chosen or HudiTranslator(), inspect.getdoc(function)
         definition = HudiTableDefinition(
@@ -66,7 +68,7 @@ class HudiOutput:
         return spec, replace(info, translated=chosen is not None)
 
     def with_partitions(self, partitions: HudiPartitions | None) -> HudiOutput:
-        """Return the same output with these partitions, unless it has its own."""
+        """Return the same output with these partitions, unless the output has partitions of its own."""
         if partitions is None or self.partitions is not None:
             return self
         columns = self.settings.partition_by or partitions.columns
@@ -155,19 +157,19 @@ def hudi_output(
     Args:
         key: asset key; default: the function's or the output's name. ``key_prefix`` is prepended.
         table: name of the table below the warehouse; default: the asset key.
-        record_key, partition_by, ordering, table_type, schema: used to create the table. An existing table must have the same, except for the schema,
-            and a key generator that names folders by the values of the partition columns.
-        options: options (``pyhudi help options``) for every run; they override the lake's. Table options are used to create
-                the table, and not compared with an existing table.
+        record_key, partition_by, ordering, table_type, schema: used to create the table. An existing table must have the same values, except for the
+            schema, and a key generator that names folders by the values of the partition columns.
+        options: options (``pyhudi help options``) for every run; these options override the lake's options. Table options are used to create the
+            table. They are not compared with an existing table.
         operation: upsert, insert, bulk_insert, insert_overwrite, insert_overwrite_table, delete or delete_partitions.
         partitions: maps Dagster's partitions to the table's partitions; also sets ``partition_by``.
         on_foreign_rows: action for rows outside the run's partitions: fail, drop, or allow.
-        deps: other assets on which it depends.
-        pre_commit: validators of each commit, such as ``pyhudi.not_null("id")``, or functions of a `Candidate`. Each is an asset check;
-                if one refuses, its check fails, and nothing of its table is published.
+        deps: other assets on which the asset depends.
+        pre_commit: validators of each commit, such as ``pyhudi.not_null("id")``, or functions of a `Candidate`. Each validator becomes an asset
+            check. If a validator refuses the commit, the check fails, and the commit of this table is not published.
         services: the table services that Dagster runs, and when; see `build_hudi_services`. Commits then run no services.
-        translator: defines the asset's key, table name, group and other attributes; default: that of the `HudiLakeResource`.
-        column_lineage: the source columns of its columns, as you state them: ``{"total": ["sales/orders.amount"]}``.
+        translator: defines the asset's key, table name, group and other attributes; default: the translator of the `HudiLakeResource`.
+        column_lineage: the source columns of the table's columns, as you state them: ``{"total": ["sales/orders.amount"]}``.
         asset_arguments: all other arguments of `dagster.AssetSpec`.
     """
     columns = names(partition_by) or (partitions.columns if partitions else ())

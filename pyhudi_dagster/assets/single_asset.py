@@ -1,7 +1,7 @@
 """``@hudi_asset``: a function that returns rows becomes an asset whose materialization is one commit of one table.
 
-The decorator builds an ordinary ``AssetsDefinition`` on `dagster.multi_asset`; it passes on everything that an asset can have (owners, groups,
-tags, automation conditions, retry policies, resources, config, inputs). Arguments that cannot work are refused when the code location loads
+The decorator builds an ordinary ``AssetsDefinition`` on `dagster.multi_asset`; the decorator passes on everything that an asset can have (owners,
+groups, tags, automation conditions, retry policies, resources, config, inputs). Arguments that cannot work are refused when the code location loads
 (`asset_arguments`).
 """
 
@@ -61,7 +61,7 @@ def hudi_asset(
     The function returns a Spark DataFrame or Arrow data, or `HudiWrite` to choose the operation at run time, or None to skip: no
     commit and no event. A parameter annotated with `Changes` receives the changes of an upstream table since the last commit of this asset.
 
-    Args (all others are those of `hudi_output`):
+    Args (all other arguments are the arguments of `hudi_output`):
         backfill: ``"single_run"`` (the default: one commit for all partitions of a run), ``"per_partition"``, or ``chunked(n)``;
                 alternatively pass Dagster's ``backfill_policy``.
         changes_of: maps a `Changes` parameter to its upstream asset (an asset, its spec or its key) if their names differ.
@@ -127,7 +127,7 @@ class _Declared:
         made = dg.multi_asset(
             specs=[asset_spec(spec, info, inputs, output.deps, given)],
             check_specs=[*checks_before.check_specs(info.key, info.pre_commit), readable_spec(info.key)],
-            can_subset=not info.pre_commit,  # validators run before a commit only with this
+            can_subset=not info.pre_commit,  # only with can_subset=False do validators run before each commit
             ins=inputs.loaded,
             name=step_name(info.key),
             partitions_def=output.partitions.definition if output.partitions else None,

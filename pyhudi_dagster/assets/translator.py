@@ -1,6 +1,6 @@
-"""The attributes of a table's asset: names, group, tags, owners and others. Each is a method that a project may override.
+"""The attributes of a table's asset: names, group, tags, owners and others. Each attribute is a method that a project may override.
 
-It works as dagster-dbt's translator: an overridden method applies to every asset with this translator.
+The translator works as dagster-dbt's translator does: an overridden method applies to every asset with this translator.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class HudiTranslator:
         return set(definition.arguments.get("kinds") or {"hudi"})
 
     def get_metadata(self, definition: HudiTableDefinition) -> Mapping[str, Any]:
-        """Return metadata entries in addition to those of the table."""
+        """Return metadata entries in addition to the metadata entries of the table."""
         return dict(definition.arguments.get("metadata") or {})
 
     def get_automation_condition(self, definition: HudiTableDefinition) -> dg.AutomationCondition[Any] | None:

@@ -30,8 +30,8 @@ defs = dg.Definitions(assets=[{name}], resources={{"lake": lake}})
 def code_for(table: hudi.HudiTable) -> str:
     """Return the code.
 
-    The table does not store the kind of Dagster partitions. So a single partition column becomes dynamic partitions, and several become plain
-    columns.
+    The table does not store the kind of Dagster partitions. So a single partition column becomes dynamic partitions, and several partition columns
+    become plain columns.
     """
     config = table.config
     warehouse, _, folder = table.location.rstrip("/").rpartition("/")

@@ -20,7 +20,7 @@ _PACKAGES = ("pyhudi", "dagster", "pyarrow", "pyspark")
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """One examined point: its name, what was found, whether that is good, and otherwise what to do."""
+    """One examined point: the name, the finding, whether the finding is good, and what to do if the finding is not good."""
 
     what: str
     found: str
@@ -92,7 +92,7 @@ def of_instance(instance: dg.DagsterInstance) -> Iterator[Diagnosis]:
 
 
 def of_lake(project: Project) -> Iterator[Diagnosis]:
-    """Yield whether the definitions load, and each table can be opened with its options; with its lock."""
+    """Yield whether the definitions load, whether each table can be opened with its options, and whether dead writers have left writes."""
     tables = project.tables
     yield Diagnosis("definitions", f"{len(tables)} Hudi tables")
     with project.lakes() as lakes:

@@ -37,7 +37,7 @@ class Project:
     """The project of a command.
 
     Args:
-        file, module: where the definitions are; None: the module in ``[tool.dagster]`` of pyproject.toml, or ``definitions.py``.
+        file, module: the place of the definitions; None: the module in ``[tool.dagster]`` of pyproject.toml, or ``definitions.py``.
         folder: the working folder.
     """
 
@@ -46,7 +46,7 @@ class Project:
 
     @cached_property
     def definitions(self) -> dg.Definitions:
-        """The definitions. Raises `InvalidOptionError` if there are none, and errors of loading them."""
+        """The definitions. Raises `InvalidOptionError` if there are no definitions, and the errors of loading the definitions."""
         module = self._loaded()
         named = getattr(module, "defs", None)
         if callable(named) and not isinstance(named, dg.Definitions):
@@ -74,11 +74,11 @@ class Project:
         return sorted((info for info in found if info is not None), key=lambda info: info.key.to_user_string())
 
     def asset(self, name: str) -> HudiAssetInfo:
-        """Return the table of an asset by its key, as a path. Raises `InvalidOptionError`."""
+        """Return the table of an asset by its key, as a path. Raises `InvalidOptionError` if no asset of a Hudi table has this key."""
         return next(iter(self.chosen([name])))
 
     def chosen(self, names: Sequence[str]) -> list[HudiAssetInfo]:
-        """Return the tables of these assets, or all. Raises `InvalidOptionError` for an asset that is not a Hudi table here."""
+        """Return the tables of these assets; without names, all tables. Raises `InvalidOptionError` for an asset that is not a Hudi table here."""
         by_name = {info.key.to_user_string(): info for info in self.tables}
         for name in names:
             if name not in by_name:
@@ -88,7 +88,7 @@ class Project:
         return [by_name[name] for name in names] if names else list(by_name.values())
 
     def assets_by_lake(self) -> Mapping[str, list[dg.AssetSpec]]:
-        """Return the specs by the resource key of their lake, with those of read-optimized views."""
+        """Return the specs by the resource key of their lake, with the specs of read-optimized views."""
         found: dict[str, list[dg.AssetSpec]] = {}
         for spec in self.definitions.resolve_all_asset_specs():
             info = info_of(spec.key, spec.metadata, spec.partitions_def) or table_of_view(spec)
@@ -123,7 +123,7 @@ class Project:
         assert spec is not None, "it is a file of Python code"
         assert spec.loader is not None, "it is a file of Python code"
         found = importlib.util.module_from_spec(spec)
-        sys.modules[path.stem] = found  # annotations are looked up there
+        sys.modules[path.stem] = found  # annotations are looked up in sys.modules
         spec.loader.exec_module(found)
         return found
 

@@ -1,4 +1,4 @@
-"""What several components cannot be together: a lake that they define differently, and names and tables that two of them have."""
+"""Refuse components that contradict each other: components that define one lake differently, and components with the same names or tables."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from pyhudi_dagster.component.lake_component import HudiLakeComponent
 
 _SHOWN = 3
-"""Tables of a component that an error names."""
+"""How many tables of a component an error names at most."""
 
 
 def name_of(context: dg.ComponentLoadContext) -> str:
-    """Return what errors call a component: its folder below ``defs``, with its number or name there if it is not the first."""
+    """Return the name of a component in errors: the component's folder below ``defs``. If the component is not the first in its file, its number or
+    name follows.
+    """
     place, root = context.component_path, context.defs_module_path
     folder = (
         place.file_path.relative_to(root).as_posix() if place.file_path.is_relative_to(root) else place.file_path.name
@@ -31,12 +33,14 @@ def name_of(context: dg.ComponentLoadContext) -> str:
 
 @contextmanager
 def naming(component: HudiLakeComponent, table: str = "") -> Iterator[None]:
-    """Name the component, and the table, in errors about what it makes: those of this package, and Dagster's own about owners, tags and names."""
+    """Name the component, and the table, in errors about the definitions that the component makes. The errors may be errors of this package, or
+    Dagster's own errors about owners, tags and names.
+    """
     where = f"The component {component.name}: " + (f"The table {table}: " if table else "")
     try:
         yield
     except InvalidOptionError as error:
-        if error.message.startswith("The component"):  # or "The components", of which it is one
+        if error.message.startswith("The component"):  # or "The components", which include this one
             raise
         of_table = "" if not table or table in error.message else f"The table {table}: "
         message = f"The component {component.name}: {of_table}{error.message}"
@@ -48,7 +52,7 @@ def naming(component: HudiLakeComponent, table: str = "") -> Iterator[None]:
 
 
 def refuse_unequal(one: HudiLakeComponent, other: HudiLakeComponent) -> None:
-    """Raise `InvalidOptionError` if two components define one lake differently. A component without a warehouse defines none."""
+    """Raise `InvalidOptionError` if two components define one lake differently. A component without a warehouse defines no lake."""
     if not one.warehouse or not other.warehouse:
         return
     for field in ("warehouse", "storage_options", "options"):
@@ -101,7 +105,7 @@ def refuse_equal_keys(one: HudiLakeComponent, others: Iterable[HudiLakeComponent
 
 
 def refuse_twins_of(one: HudiLakeComponent, other: HudiLakeComponent) -> None:
-    """Raise `InvalidOptionError` for what two components of a lake both make under one name, or for one table."""
+    """Raise `InvalidOptionError` if two components of a lake both make definitions with one name, or for one table."""
     both = sorted(one.table_keys() & other.table_keys())
     components = f"The components {one.name} and {other.name}"
     if both:
@@ -115,7 +119,7 @@ def refuse_twins_of(one: HudiLakeComponent, other: HudiLakeComponent) -> None:
 
 
 def _names(component: HudiLakeComponent, field: str) -> set[str | None]:
-    """Return the names of what a component makes; None is the name that follows the lake."""
+    """Return the names of the definitions that a component makes. None is the default name, which follows the lake."""
     if field == "services":
         return {policy.name for policy in component.policies()}
     if field == "checks":

@@ -4,7 +4,7 @@ The rows of a table come from a Python function, in a file next to ``defs.yaml``
 `hudi_external_asset`, `build_hudi_services`, `build_hudi_timeline_sensor` and `build_hudi_checks`. Attributes that cannot work are refused when the
 definitions load.
 
-Several components may have tables of one lake. A component without tables serves the tables of the others.
+Several components may have tables of one lake. A component without tables serves the tables of the other components.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -101,7 +101,7 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Return the definitions.
 
-        Raises `InvalidOptionError` for definitions that cannot work. It names the asset, or the components that contradict each other.
+        Raises `InvalidOptionError` for definitions that cannot work. The error names the asset, or the components that contradict each other.
         """
         self._folder, self._name = context.path, name_of(context)
         return self.definitions(
@@ -119,7 +119,7 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
             refuse_unequal(self, peer)
         lake = self._resource(peers)
         own = self.tables_made()
-        # Without tables of its own, a component serves those of the others.
+        # Without tables of its own, a component serves the tables of the other components.
         cared = own or [(table, assets) for peer in peers for table, assets in peer.tables_made()]
         assets = [asset for _, made in own for asset in made]
         parts = [dg.Definitions(assets=assets, resources={self.lake: lake}), *self._upkeep(lake, cared)]
@@ -136,21 +136,22 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
 
     @property
     def name(self) -> str:
-        """What errors call it."""
+        """The name of this component in errors."""
         return self._name or self._folder.name
 
     def assets(self) -> list[Any]:
-        """Return the assets of its tables. Raises `InvalidOptionError` for definitions that cannot work."""
+        """Return the assets of this component's tables. Raises `InvalidOptionError` for definitions that cannot work."""
         return [asset for _, assets in self.tables_made() for asset in assets]
 
     def asset_keys(self, *, steps: bool = False) -> list[dg.AssetKey]:
-        """Return the keys of its assets, or only of those that have a step. Raises as `assets`."""
+        """Return the keys of this component's assets; with ``steps``, only the keys of assets that have a step. Raises as `assets`."""
         found = self.assets()
         alone = [] if steps else [asset.key for asset in found if isinstance(asset, dg.AssetSpec)]
         return [*alone, *(key for asset in found if isinstance(asset, dg.AssetsDefinition) for key in asset.keys)]
 
     def tables_made(self) -> list[tuple[LakeShared, list[Any]]]:
-        """Return its tables with their defaults, each with its assets. They are made once, because each component asks all others.
+        """Return this component's tables with their defaults, each with its assets. The tables are made once, because each component asks all other
+        components.
 
         Raises `InvalidOptionError` for definitions that cannot work.
         """
@@ -208,11 +209,11 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
         yield from checks_made(list(groups.values()), self.lake)
 
     def table_keys(self) -> set[str]:
-        """Return the keys of its tables."""
+        """Return the keys of this component's tables."""
         return {table.key for table in self.tables} | {table.key for table in self.external}
 
     def policies(self) -> "list[LakeServices]":
-        """Return how its services run."""
+        """Return the policies by which this component's services run."""
         return self.services if isinstance(self.services, list) else [self.services] if self.services else []
 
 

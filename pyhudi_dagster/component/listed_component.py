@@ -1,4 +1,4 @@
-"""`HudiLakeTablesComponent`: all tables of a lake as external assets, without a line for each of them.
+"""`HudiLakeTablesComponent`: all tables of a lake as external assets, without a line of YAML for each table.
 
 The list of the tables is state: ``dg utils refresh-defs-state`` and each start of ``dg dev`` refresh it. Loading the code location reads the list,
 and never the lake. Tables of a `HudiLakeComponent` of the same lake are omitted.
@@ -71,7 +71,7 @@ class HudiLakeTablesComponent(dg.StateBackedComponent, dg.Resolvable, dg.Model):
 
     @classmethod
     def get_form_config(cls) -> dg.ComponentFormConfig:
-        """Lets people make and change it in Dagster's UI."""
+        """Lets people make and change this component in Dagster's UI."""
         return dg.ComponentFormConfig(label="All tables of a Hudi lake", editable=True)
 
     @classmethod
@@ -81,7 +81,7 @@ class HudiLakeTablesComponent(dg.StateBackedComponent, dg.Resolvable, dg.Model):
 
     @property
     def defs_state_config(self) -> DefsStateConfig:
-        """Where the list is stored: components of one warehouse with other patterns, or of another lake, have lists of their own."""
+        """The place where the list is stored. Components of one warehouse with other patterns, or of another lake, have lists of their own."""
         own = (self.lake, self.include, self.exclude)
         which = "" if own == (LAKE, ["*"], []) else f" {zlib.crc32(json.dumps(own).encode()):08x}"
         return DefsStateConfig.from_args(self.defs_state, default_key=f"{type(self).__name__}[{self.warehouse}{which}]")
@@ -97,7 +97,8 @@ class HudiLakeTablesComponent(dg.StateBackedComponent, dg.Resolvable, dg.Model):
     def build_defs_from_state(self, context: dg.ComponentLoadContext, state_path: Path | None) -> dg.Definitions:
         """Return the definitions of the tables in the list.
 
-        Raises `InvalidOptionError` for definitions that cannot work, and for a list of another release.
+        Raises `InvalidOptionError` for definitions that cannot work. Raises `InvalidOptionError` if the state file has a format version that this
+        release does not read.
         """
         listed = [] if state_path is None else _listed(state_path)
         self._name = name_of(context)

@@ -20,7 +20,7 @@ def {name}() -> pa.Table:
 
 
 class LakeParams(dg.Model):
-    """What dg scaffold asks for."""
+    """The parameters that dg scaffold asks for."""
 
     warehouse: str = "lake"
     table: str = "orders"
@@ -37,7 +37,7 @@ class LakeScaffolder(dg.Scaffolder[LakeParams]):
         return LakeParams
 
     def scaffold(self, request: dg.ScaffoldRequest[LakeParams]) -> None:
-        """Write ``defs.yaml``, and ``tables.py`` with a function for the table if there is none."""
+        """Write ``defs.yaml``, and ``tables.py`` with a function for the table if there is no such file."""
         params = request.params
         warehouse, table = _of_existing(params.from_table) if params.from_table else _as_asked(params)
         name = re.sub(r"\W", "_", table["key"].rpartition("/")[2])

@@ -1,4 +1,4 @@
-"""Attributes that tables of a lake may share in YAML: given once in ``defaults:``, or for a single table."""
+"""Attributes that tables of a lake may share in YAML. An attribute is given once in ``defaults:``, or for a single table."""
 
 from datetime import timedelta
 from typing import Annotated, Any
@@ -28,7 +28,7 @@ class LakeTrigger(dg.Model, dg.Resolvable):
     by: list[str] = Field(default=[], description="The columns by which a clustering sorts.")
 
     def made(self, service: str) -> Trigger:
-        """Return the trigger. Raises `InvalidOptionError` unless it is one of the three kinds."""
+        """Return the trigger. Raises `InvalidOptionError` if the trigger is not exactly one of the three kinds."""
         every = self.every_commits is not None or self.every_minutes is not None
         keep = any(value is not None for value in (self.keep_commits, self.keep_hours, self.keep_versions))
         if every + keep + bool(self.cron) != 1:
@@ -71,7 +71,7 @@ class LakeRetry(dg.Model, dg.Resolvable):
 
 
 class LakeShared(dg.Model, dg.Resolvable):
-    """What every table may have, also one that somebody else writes."""
+    """The attributes that every table may have, also a table that another program writes."""
 
     group_name: str | None = None
     owners: list[str] | None = None
@@ -89,13 +89,13 @@ class LakeShared(dg.Model, dg.Resolvable):
 
 
 class LakeDefaults(LakeShared):
-    """What all tables of the component share. A table that says one of them itself replaces it."""
+    """The attributes that all tables of the component share. An attribute of a table replaces the same attribute of the defaults."""
 
     retry: LakeRetry | None = None
     pool: str | None = Field(default=None, description="The pool of the steps that write; default: one for each table.")
 
     def refuse_unused(self, component: str, tables: "list[tuple[LakeShared, str]]") -> None:
-        """Raise `InvalidOptionError` for a default that no table uses. ``tables``: each with its table type."""
+        """Raise `InvalidOptionError` for a default that no table uses. ``tables``: the tables, each with its table type."""
         for field in sorted(self.model_fields_set):
             if getattr(self, field) is None:
                 continue
@@ -117,7 +117,7 @@ class LakeDefaults(LakeShared):
 
 
 def with_defaults(table: Any, defaults: LakeDefaults, table_type: str) -> Any:
-    """Return the attributes of a table, with the defaults for missing ones. Services of logs are for merge-on-read tables."""
+    """Return the attributes of a table, with the defaults for missing attributes. Default services of logs are only for merge-on-read tables."""
     taken = {
         field: value
         for field in LakeDefaults.model_fields
@@ -129,6 +129,6 @@ def with_defaults(table: Any, defaults: LakeDefaults, table_type: str) -> Any:
 
 
 def services_of(triggers: dict[str, LakeTrigger] | None, index: list[str]) -> Services | None:
-    """Return the services of a table; None if it has none."""
+    """Return the services of a table; None if the table has no services."""
     made: dict[str, Any] = {name: trigger.made(name) for name, trigger in (triggers or {}).items()}
     return Services(index=index, **made) if made or index else None

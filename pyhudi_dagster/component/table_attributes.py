@@ -35,7 +35,7 @@ _KIND = "dagster/kind/"
 
 
 class LakePartitions(dg.Model, dg.Resolvable):
-    """How Dagster's partitions are those of a table."""
+    """The mapping from Dagster's partitions to the partitions of a table."""
 
     type: Literal["hourly", "daily", "weekly", "monthly", "static", "dynamic"]
     column: str = Field(description="The partition column of the table.")
@@ -61,7 +61,7 @@ class LakePartitions(dg.Model, dg.Resolvable):
 
 
 class LakeRules(dg.Model, dg.Resolvable):
-    """What has to hold before a commit: asset checks that are asked before anything is visible."""
+    """The conditions that every commit must meet. They are asset checks, which run before anything is visible."""
 
     not_null: list[str] = Field(default=[])
     unique: list[str] = Field(default=[])
@@ -75,7 +75,7 @@ class LakeRules(dg.Model, dg.Resolvable):
 
 
 class LakeTable(LakeDefaults):
-    """A table and its asset. What it does not say of group, owners, services and others is in defaults."""
+    """A table and its asset. Attributes that the table does not give, such as group, owners and services, have the values of defaults."""
 
     key: str = Field(description="The asset key, which is the path of the table below the warehouse, too.")
     python: str = Field(description="Where the rows come from: file.py:function, beside defs.yaml.")
@@ -101,7 +101,7 @@ class LakeTable(LakeDefaults):
     description: str | None = None
 
     def made(self, folder: Path, lake: str, translate: Translation | None = None) -> list[dg.AssetsDefinition]:
-        """Return the asset, and that of its read-optimized view. Raises `InvalidOptionError` for attributes that cannot work."""
+        """Return the asset, and the asset of the table's read-optimized view. Raises `InvalidOptionError` for attributes that cannot work."""
         with _naming(self.key):
             return self._made(folder, lake, translate)
 
@@ -140,7 +140,7 @@ class LakeTable(LakeDefaults):
 
 
 class LakeExternal(LakeShared):
-    """A table that somebody else writes. What it does not say of group, owners, services and others is in defaults."""
+    """A table of another program. Attributes that the table does not give, such as group, owners and services, have the values of defaults."""
 
     key: str
     table_type: Literal["copy_on_write", "merge_on_read"] = "copy_on_write"
@@ -194,7 +194,7 @@ class _YamlTranslator(HudiTranslator):
 
 @contextmanager
 def _naming(key: str) -> Iterator[None]:
-    """Add the table's name to errors about a part that does not know its table."""
+    """Add the table's name to errors of a part of the table's definition. Such a part does not know the table."""
     try:
         yield
     except InvalidOptionError as error:
@@ -204,7 +204,7 @@ def _naming(key: str) -> Iterator[None]:
 
 
 def function_of(named: str, folder: Path) -> Callable[..., Any]:
-    """Return the function that ``file.py:function`` names, in a file below the folder. Raises `InvalidOptionError` if it does not exist."""
+    """Return the function that ``file.py:function`` names, in a file below the folder. Raises `InvalidOptionError` if the function does not exist."""
     file, _, name = named.partition(":")
     path = (folder / file).resolve()
     if not name or path.suffix != ".py" or not path.is_file() or not path.is_relative_to(folder.resolve()):
@@ -219,12 +219,12 @@ def function_of(named: str, folder: Path) -> Callable[..., Any]:
 
 @lru_cache
 def _module(path: Path, changed_ns: int) -> ModuleType:
-    """Return the file as a module. It is executed once for all its tables, and again if it has changed."""
+    """Return the file as a module. The file is executed once for all tables of the file, and again if the file has changed."""
     name = f"{path.stem}_{zlib.crc32(f'{path} {changed_ns}'.encode()):x}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None, "it is a file of Python code"
     assert spec.loader is not None, "it is a file of Python code"
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # annotations are looked up there
+    sys.modules[name] = module  # annotations are looked up in sys.modules
     spec.loader.exec_module(module)
     return module

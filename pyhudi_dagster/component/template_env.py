@@ -1,4 +1,4 @@
-"""Environment variables in a component's YAML. An unset variable is an error with its name; in Dagster's own scope it would be None.
+"""Environment variables in a component's YAML. An unset variable is an error with its name; in Dagster's own scope an unset variable would be None.
 
 With None, ``"{{ env.LAKE }}/tables"`` would be the folder ``None/tables``.
 """

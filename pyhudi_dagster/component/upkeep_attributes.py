@@ -34,7 +34,9 @@ class LakeServices(dg.Model, dg.Resolvable):
     running: bool = True
 
     def made(self, lake: HudiLakeResource, assets: Sequence[Any], named: set[str]) -> dg.Definitions:
-        """Return the services of its tables, or of the tables that no policy names. Raises `InvalidOptionError` for attributes that cannot work."""
+        """Return the services of the tables that this policy names. If it names no tables, return the services of the tables that no policy names.
+        Raises `InvalidOptionError` for attributes that cannot work.
+        """
         given = self.model_dump()
         name, tables = given.pop("name"), given.pop("tables")
         spark, alone = given.pop("spark"), given.pop("run_for_each_table")
@@ -94,7 +96,9 @@ LakeChecks = list[Annotated[LakeCheck, dg.Resolver(_check, model_field_type=str 
 
 
 def checks_made(groups: Sequence[tuple[Sequence[LakeCheck], Sequence[Any]]], lake: str) -> Iterator[dg.Definitions]:
-    """Yield the checks of groups of assets, with a schedule for each cron. A second schedule has a number in its name, unless it is named."""
+    """Yield the checks of groups of assets, with a schedule for each cron. A second schedule has a number in its name, unless the YAML names the
+    schedule.
+    """
     usual, number = name_of("checks", lake, None, "checks"), 0
     for checks, assets in groups:
         by_time: dict[tuple[str, str, str | None], list[HudiCheck]] = {}

@@ -1,7 +1,7 @@
 """Maps an asset definition to its table: the name of the table and its settings.
 
-The info object is in the metadata of the asset's spec, as dagster-dbt stores its manifest there. The decorator, the IO manager, inputs,
-`Changes` and events use it; no other module reads an asset's metadata. Dagster's UI shows it as JSON.
+The info object is in the metadata of the asset's spec, as dagster-dbt stores its manifest in the metadata of specs. The decorator, the IO manager,
+inputs, `Changes` and events use it; no other module reads an asset's metadata. Dagster's UI shows the object as JSON.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class HudiAssetInfo:
         lake: the key of the lake resource.
         services: the table services that Dagster runs; their options are in ``settings``.
         pre_commit: validators of each commit.
-        reads: upstream assets (of `Changes`) that were given by their keys; `checked_definitions` looks for them.
+        reads: upstream assets (of `Changes`) that were given by their keys; `checked_definitions` looks for these assets.
         translated: whether a translator was given, for assets that can have one.
-        column_lineage: the source columns of its columns, as its definition states them.
+        column_lineage: the source columns of the table's columns, as the asset's definition states them.
     """
 
     key: dg.AssetKey
@@ -82,7 +82,7 @@ class HudiAssetInfo:
 
     @property
     def has_step(self) -> bool:
-        """Whether a decorator made the asset. Then its step reports whether the timeline can be read."""
+        """Whether a decorator made the asset. The step of such an asset reports whether the timeline can be read."""
         return self.translated is not None
 
     def metadata(self) -> dict[str, Any]:
@@ -108,7 +108,7 @@ class HudiAssetInfo:
 
 
 class InfoEntry(dict[str, Any]):
-    """The info object as a metadata value. Dagster stores it as JSON; within this process it also contains the object."""
+    """The info object as a metadata value. Dagster stores the entry as JSON; within this process the entry also contains the object."""
 
     def __init__(self, info: HudiAssetInfo) -> None:
         super().__init__(info.facts())
@@ -116,8 +116,8 @@ class InfoEntry(dict[str, Any]):
 
 
 class OptionsEntry(dict[str, Any]):
-    """The options of a table as a metadata value. Dagster shows only their keys, because a value may be a password; within this process it
-    also contains the values.
+    """The options of a table as a metadata value. Dagster shows only the keys of the options, because a value may be a password. Within this process
+    the entry also contains the values.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -148,7 +148,7 @@ def table_name(key: dg.AssetKey) -> str:
 def info_of(
     key: dg.AssetKey, metadata: Mapping[str, Any] | None, partitions_def: dg.PartitionsDefinition[Any] | None = None
 ) -> HudiAssetInfo | None:
-    """Return the table that a definition's metadata describes; None if it describes no Hudi table.
+    """Return the table that a definition's metadata describes; None if the metadata describes no Hudi table.
 
     ``@hudi_asset`` and `hudi_metadata` store the object; a plain ``@dg.asset`` may describe its table with single entries: ``record_key``,
     ``partition_by``, ``fmt``, ``ordering``, ``table_type``, ``table``, ``options``, ``schema``, ``operation``, ``on_foreign_rows``.
@@ -202,10 +202,10 @@ def hudi_metadata(
     options: Mapping[str, str] | None = None,
     fmt: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None = None,
 ) -> dict[str, Any]:
-    """Return the metadata of a plain ``@dg.asset`` whose output `HudiIOManager` writes. It describes the organisation of the table.
+    """Return the metadata of a plain ``@dg.asset`` whose output `HudiIOManager` writes. The metadata describes the organisation of the table.
 
     ``fmt`` is the format of the partition columns for the times of the asset's partitions; for the default see `HudiPartitions.of`. Dagster's UI
-    shows the keys of ``options``, but not their values, which may be secrets.
+    shows the keys of ``options``, but not the values, because a value may be a secret.
 
     Example:
         @dg.asset(metadata=hudi_metadata(record_key="id", partition_by="day"), partitions_def=DAYS, io_manager_key="hudi")

@@ -1,9 +1,9 @@
-"""Cancels a step, so that its work stops and nothing of it becomes visible.
+"""Cancel a step, so that the work of the step stops, and nothing of the work becomes visible.
 
-PySpark waits for a job in a socket read, and installs a handler for Ctrl-C that calls the JVM inside the signal handler and does not stop the
-job. Therefore the work runs in a separate thread, while the step's thread waits in Python. When the orchestrator interrupts the step's thread, the
-work is marked as abandoned: from then on it begins and publishes no commit. Its Spark jobs are cancelled, and a Spark session that is just
-starting is ended. The interrupt continues after the rollback of the work, or after 20 seconds.
+PySpark waits for a job in a socket read, and installs a handler for Ctrl-C that calls the JVM inside the signal handler and does not stop the job.
+Therefore the work runs in a separate thread, while the step's thread waits in Python. When the orchestrator interrupts the step's thread, the work is
+marked as abandoned: abandoned work begins no commit, and publishes no commit. The Spark jobs of the work are cancelled, and a Spark session that is
+just starting is ended. The interrupt continues after the rollback of the work, or after 20 seconds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _current: contextvars.ContextVar[Work[Any] | None] = contextvars.ContextVar("pyh
 
 
 class Work(Generic[T]):
-    """One call in a separate thread, with the Spark sessions that it uses."""
+    """One call in a separate thread, with the Spark sessions that the call uses."""
 
     def __init__(self, call: Callable[[], T], name: str) -> None:
         self.name = name
@@ -43,7 +43,7 @@ class Work(Generic[T]):
         self._error: BaseException | None = None
 
     def run(self) -> T:
-        """Do the work so that it can be interrupted. Raises the error of the work, or the interrupt."""
+        """Do the work in a way that can be interrupted. Raises the error of the work, or the interrupt."""
         context = contextvars.copy_context()
         thread = threading.Thread(target=context.run, args=(self._work,), name=self.name, daemon=True)
         try:
@@ -97,7 +97,7 @@ class Work(Generic[T]):
     def _abandon(self) -> None:
         self.abandoned.set()
         waited_since = time.monotonic()
-        # Repeatedly, because the work may start its next job before it sees that the first one failed.
+        # Repeatedly, because the work may start its next job before the work sees that the first job failed.
         while not self._done.wait(_AGAIN):
             self._end()
             limit = WAIT_FOR_START if self._endings else WAIT_FOR_ROLLBACK
@@ -116,18 +116,18 @@ class Work(Generic[T]):
 
 
 def interruptibly(call: Callable[[], T], name: str) -> T:
-    """Run the call in a separate thread, so that an interrupt of this thread ends it cleanly."""
+    """Run the call in a separate thread, so that an interrupt of this thread ends the call cleanly."""
     return Work(call, name).run()
 
 
 def within_work(call: Callable[[], T], name: str) -> T:
-    """Call it within the current work of this thread, or within a new work if there is none."""
+    """Run the call within the current work of this thread, or within a new work if there is no current work."""
     return call() if _current.get() is not None else interruptibly(call, name)
 
 
 @contextmanager
 def ended_by(end: Callable[[], None]) -> Iterator[None]:
-    """Inside this context, ``end`` is called if the work of this thread is abandoned. Without a current work it has no effect."""
+    """Inside this context, ``end`` is called if the work of this thread is abandoned. Without a current work, this context has no effect."""
     work = _current.get()
     if work is None:
         yield
@@ -143,7 +143,7 @@ def is_abandoned() -> bool:
 
 
 def claim(session: Any) -> None:
-    """Make the session's jobs in this thread part of the current work. Without a current work it has no effect."""
+    """Make the session's jobs in this thread part of the current work. Without a current work, this call has no effect."""
     work = _current.get()
     if work is not None:
         work.claim(session)

@@ -7,7 +7,7 @@ import re
 from pyhudi_core.orchestration.errors import definition_error
 
 LAKE = "lake"
-"""The resource key of the lake in a project with one lake; its definitions have the short names."""
+"""The resource key of the lake in a project with one lake. The definitions of this lake have the short names."""
 LAKE_TAG = "hudi/lake"
 TABLE_TAG = "hudi/table"
 SERVICES_TAG = "hudi/services"
@@ -17,7 +17,10 @@ SERVED, WATCHED = "hudi/served_assets", "hudi/watched_assets"
 
 
 def name_of(what: str, lake: str, name: str | None, builder: str) -> str:
-    """Return the caller's name, or ``hudi__services``; for a lake other than ``lake``, such as ``archive``, it is ``hudi__archive__services``.
+    """Return the name that the caller gave. If the caller gave none, return the default name.
+
+    With ``what="services"``, the default is ``hudi__services`` for the resource key ``lake``, and ``hudi__archive__services`` for the resource key
+    ``archive``.
 
     Raises `InvalidOptionError` for a name that Dagster refuses.
     """

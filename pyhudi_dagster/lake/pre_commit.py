@@ -1,7 +1,7 @@
-"""Pre-commit validators of an asset, each as an asset check: it runs before anything is visible, and its result is stored.
+"""Pre-commit validators of an asset. Each validator is an asset check: the validator runs before anything is visible, and its result is stored.
 
 A refused commit leaves a failed check, no materialization and no row (write, audit, publish in one step). A run that writes nothing passes the
-checks, because it published nothing to refuse; the description says so.
+checks, because the run published nothing that a check could refuse. The description of the check's result says so.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def check_specs(key: dg.AssetKey, validators: Sequence[Validator]) -> list[dg.As
 
 
 def passed(key: dg.AssetKey, validators: Sequence[Validator], why: str) -> list[dg.AssetCheckResult]:
-    """Return the results of validators that refused nothing."""
+    """Return the check results of validators that refused nothing."""
     return [
         dg.AssetCheckResult(passed=True, asset_key=key, check_name=check_name(each), description=why)
         for each in validators

@@ -28,10 +28,10 @@ _STOP_LIMIT = 10.0
 
 
 class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
-    """A folder or bucket of Hudi tables. The table of an asset is in the folder of its asset key, unless the asset names another one.
+    """A folder or bucket of Hudi tables. The table of an asset is in the folder of its asset key, unless the asset names another folder.
 
-    Dagster's UI shows the configuration of resources as it is written, so write a secret as dg.EnvVar: then it shows the variable's name.
-    Tables are opened without a JVM. A Spark session starts when an asset first uses it, and ends with the run.
+    Dagster's UI shows the configuration of resources as it is written. So write a secret as dg.EnvVar: the UI then shows the variable's name. Tables
+    are opened without a JVM. A Spark session starts when an asset first uses the session, and ends with the run.
 
     The translator is the default of assets whose module has this lake under its resource key, above them. The key of an asset is fixed when its
     function is defined. So an asset that is defined before its lake, or sees the lake under another name, needs its own translator; the builders and
@@ -59,7 +59,9 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     @property
     def translator(self) -> Any:
-        """The default `HudiTranslator` of the lake's assets, or None. It exists only where the lake is defined, because a run does not need it."""
+        """The default `HudiTranslator` of the lake's assets, or None. The translator exists only in the process that defines the lake, because a run
+        does not need a translator.
+        """
         return self._translator
 
     @classmethod
@@ -70,7 +72,7 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
             raise definition_error(f"HudiLakeResource cannot take {name}=", fix)
 
     def _refuse_unfit(self) -> None:
-        """Raise `ConfigError` for a warehouse or options with which no run could open a table. Values of the environment are unknown here."""
+        """Raise `ConfigError` for a warehouse or options with which no run could open a table. Values of the environment are unknown at this time."""
         if not isinstance(self.warehouse, dg.EnvVar) and not self.warehouse.strip():
             raise definition_error(
                 "HudiLakeResource has an empty warehouse", "Pass a folder, or an address such as 's3://bucket/lake'."
@@ -107,13 +109,13 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         for name, value in self.storage_options.items():
             if not isinstance(value, dg.EnvVar):
                 known[name] = value
-            elif name != "fsync":  # its value is checked
+            elif name != "fsync":  # the value of fsync is checked
                 known[name] = value.env_var_name
         return known
 
     def location(self, name: str) -> str:
         """Return the location of the table with this name; a relative warehouse starts at the working directory."""
-        is_absolute = "://" in self.warehouse or self.warehouse.startswith("~")  # opening the table refuses a '~'
+        is_absolute = "://" in self.warehouse or self.warehouse.startswith("~")  # the opening of a table refuses a '~'
         root = self.warehouse if is_absolute else str(Path(self.warehouse).resolve())
         return f"{root.rstrip('/')}/{name}"
 
@@ -125,8 +127,8 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     def table(self, name: str, settings: TableSettings | None = None) -> "hudi.HudiTable":
         """Open a table by its name, such as ``sales/orders``; starts no JVM. Raises `TableNotFoundError`.
 
-        ``settings`` are those of the table's asset: their options also apply, as in every run that writes the table. A log line says what works on a
-        table that is only read.
+        ``settings`` are the settings of the table's asset. The options in the settings also apply, as in every run that writes the table. If this
+        release only reads the table, a log line says which operations work on the table.
         """
         options = self._options(settings) if settings is not None else dict(self.options)
         table = hudi.open_table(self.location(name), storage_options=dict(self.storage_options), options=options)
@@ -134,7 +136,7 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         return table
 
     def _options(self, settings: TableSettings) -> dict[str, object]:
-        """Return the options of the lake, overridden by those of the asset. Table options of the asset apply only to the creation of the table."""
+        """Return the options of the lake, overridden by the options of the asset. Table options of the asset apply only when the table is created."""
         own = dict(settings.options)
         return {
             **{key: value for key, value in self.options.items() if key not in own},
@@ -142,7 +144,7 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         }
 
     def table_or_new(self, name: str, settings: TableSettings, schema: Any) -> "hudi.HudiTable":
-        """Open the table, or create it with these settings and this schema (pyarrow or Spark) if it does not exist.
+        """Open the table. If the table does not exist, create the table with these settings and this schema (pyarrow or Spark).
 
         Raises `TableMismatchError` if the existing table has other settings, and `RunEndedError` in an interrupted step, because such a step
         must not create a table.
@@ -164,7 +166,7 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     @property
     def spark(self) -> "SparkSession":
-        """The Spark session; started on first use, in this process only. Raises `RunEndedError` in an interrupted step."""
+        """The Spark session, which starts on first use, in this process only. Raises `RunEndedError` in an interrupted step."""
         session = interrupts.within_work(self._session, "the start of Spark")
         interrupts.claim(session)
         return cast("SparkSession", session)

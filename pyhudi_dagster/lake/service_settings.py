@@ -1,7 +1,7 @@
-"""The table services of an asset: which services Dagster runs, and when. Values, and the equivalent options of Hudi.
+"""The table services of an asset: which services Dagster runs, and when. The module has the values, and the equivalent options of Hudi.
 
-``Services(compaction=Every(commits=5))`` sets the trigger of the service, and switches the service off after commits, because Dagster runs it now. A
-service that is not named here runs as its options say; Dagster then executes only plans that no process executes.
+``Services(compaction=Every(commits=5))`` sets the trigger of the service, and switches the service off after commits, because Dagster now runs the
+service. A service that is not named runs as its options say; Dagster then executes only plans that no process executes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pyhudi_core.orchestration.settings import TableSettings, names
 
 Options = dict[str, str]
 ALWAYS = frozenset({"failed_writes"})
-"""Services that Dagster runs although no asset names them, because the problems that they repair delay writers and other services."""
+"""Services that Dagster runs although no asset names them. The problems that these services repair delay writers and other services."""
 _ARCHIVED_AT_ONCE = 10
 _INDEXES = {
     "record": "hoodie.metadata.record.index.enable",
@@ -34,7 +34,7 @@ class Every:
 
     Attributes:
         commits: commits since the last run of the service; delta commits for a compaction.
-        minutes: time since the last compaction; with ``commits``, the first of both counts.
+        minutes: time since the last compaction. With ``commits``, the service runs when the first of the two limits is reached.
         by: columns by which a clustering sorts the rows.
     """
 
@@ -47,7 +47,7 @@ class Every:
 class Keep:
     """Remove older states: one of ``commits``, ``hours`` and file ``versions`` says what stays.
 
-    ``every``: number of commits between two runs. It is more than one, because every run of Dagster takes seconds.
+    ``every``: number of commits between two runs. The number is more than one, because every run of Dagster takes seconds.
     """
 
     commits: int | None = None
@@ -70,7 +70,7 @@ Trigger = Every | Keep | OnCron
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The options of one service: its switch after commits, its trigger by commits, its sort columns."""
+    """The names of the options of one service: the switch of the service after commits, the trigger by commits, the sort columns."""
 
     inline: str
     commits: str = ""
@@ -110,9 +110,9 @@ class Services:
         def orders(): ...
 
     Args:
-        compaction, clustering, cleaning, archival: when each of them runs.
-        index: indexes of the metadata table: ``record``, ``bloom``, ``column_stats``, ``partition_stats``. A new table is created with them; for an
-            existing table, the service ``indexing`` builds them while writers write.
+        compaction, clustering, cleaning, archival: when each of these services runs.
+        index: indexes of the metadata table: ``record``, ``bloom``, ``column_stats``, ``partition_stats``. A new table is created with these indexes.
+            For an existing table, the service ``indexing`` builds the indexes while writers write.
         others: any other service of ``table.services`` by its name, with ``Every()`` or ``OnCron``.
     """
 
@@ -188,7 +188,7 @@ class _Checked:
             )
 
     def _known(self, name: str, trigger: Trigger) -> _Known:
-        # The registry of the core is imported only for another name than the usual ones, because that takes a third of a second.
+        # The registry of the core is imported only for a name that is not in `_KNOWN`, because the import takes a third of a second.
         kinds = [name] if name in _KNOWN else [kind.name for kind in orchestration.service_kinds()]
         if name not in kinds:
             self._refuse(f"services={name}, which is no table service", f"Use some of {', '.join(kinds)}.")
@@ -254,7 +254,7 @@ class _Checked:
 
 
 def refuse_bad_cron(what: str, cron: str, timezone: str) -> None:
-    """Raise `InvalidOptionError` unless Dagster accepts the cron expression and the time zone."""
+    """Raise `InvalidOptionError` if Dagster does not accept the cron expression or the time zone."""
     try:
         dg.ScheduleDefinition(name="checked", job_name="checked", cron_schedule=cron, execution_timezone=timezone)
     except dg.DagsterInvalidDefinitionError as error:

@@ -1,9 +1,9 @@
 """A Spark session whose start can be cancelled.
 
-Loading this module imports no pyspark. Starting Spark takes seconds, on a cluster minutes, and PySpark cannot cancel a start: its thread waits for a
-file or a socket. Therefore an interrupt ends the starting JVM, and the waiting thread gets an error. PySpark keeps its reference to the dead JVM, so
-every later session of the process would fail. Therefore this module removes such references before and after a start. PySpark has no public function
-for this; ``tests/dagster/test_spark_start.py`` tests the private names that are used here.
+Loading this module imports no pyspark. Starting Spark takes seconds, on a cluster minutes, and PySpark cannot cancel a start: the thread of PySpark
+waits for a file or a socket. Therefore an interrupt ends the starting JVM, and the waiting thread gets an error. PySpark keeps its reference to the
+dead JVM, so every later session of the process would fail. Therefore this module removes such references before and after a start. PySpark has no
+public function for this; ``tests/dagster/test_spark_start.py`` tests the private names that are used here.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _log = logging.getLogger(__name__)
 class SparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     """A Spark session with these settings, created on first use.
 
-    It takes the settings of dagster-pyspark's lazy resource, which imports pyspark when definitions are loaded; this one does not. Settings may
-    be nested: {"spark": {"master": "local[2]"}} means {"spark.master": "local[2]"}.
+    This resource takes the settings of dagster-pyspark's lazy resource. That resource imports pyspark when definitions are loaded; this resource does
+    not. Settings may be nested: {"spark": {"master": "local[2]"}} means {"spark.master": "local[2]"}.
     """
 
     spark_config: dict[str, Any] = Field(default={}, description="Settings of the session, such as spark.master.")
@@ -47,7 +47,7 @@ class SparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     @property
     def spark_session(self) -> Any:
-        """The session; started on first use. Raises `MissingExtraError` if pyspark is not installed."""
+        """The session, which starts on first use. Raises `MissingExtraError` if pyspark is not installed."""
         if self._session is None:
             with orchestration.from_extra("spark", _WHAT):
                 from pyspark.sql import SparkSession  # noqa: PLC0415 - only runs need it
@@ -116,7 +116,7 @@ def forget_dead_jvm(patience: float = 0.0) -> None:
 
 
 class _Launch:
-    """The JVM of a session that is starting, from its construction on."""
+    """The JVM of a session that is starting."""
 
     def __init__(self) -> None:
         from pyspark import SparkContext  # noqa: PLC0415
@@ -129,7 +129,7 @@ class _Launch:
         self._asked: dict[psutil.Process, float] = {}
 
     def end(self) -> None:
-        """Ask the JVM to end, and kill it if it is still alive some seconds later. Called repeatedly until the start has ended."""
+        """Ask the JVM to end, and kill the JVM if it is still alive some seconds later. Called repeatedly until the start has ended."""
         for child in psutil.Process().children(recursive=True):
             if child in self._others or not _is_sparks(child):
                 continue
@@ -146,7 +146,7 @@ class _Launch:
 def _is_sparks(process: psutil.Process) -> bool:
     try:
         command = " ".join(process.cmdline())
-    except psutil.Error:  # it has just ended, or belongs to another user
+    except psutil.Error:  # the process has just ended, or belongs to another user
         return False
     return any(name in command for name in _SPARKS_OWN)
 

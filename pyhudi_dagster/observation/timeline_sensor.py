@@ -70,7 +70,7 @@ class TimelineTick:
         return self.context.instance
 
     def run(self, infos: Sequence[HudiAssetInfo]) -> None:
-        """Report all tables; those that were read longest ago come first. Tables are read concurrently."""
+        """Report all tables; the tables that were read longest ago come first. Tables are read concurrently."""
         ended = time.monotonic() + TICK_SECONDS
         positions = self.cursor.positions
         order = sorted(infos, key=lambda each: positions[each.table].looked if each.table in positions else 0.0)
@@ -87,7 +87,7 @@ class TimelineTick:
         return time.monotonic() <= ended and len(self.events) < self.most
 
     def _look(self, info: HudiAssetInfo) -> SeenTable | HudiError:
-        """Look at a table, with one request if nothing has changed since the last tick. Threads call this; it changes nothing."""
+        """Look at a table, with one request if nothing has changed since the last tick. Threads call this method; the method changes nothing."""
         try:
             position = self.cursor.positions.get(info.table)
             if position is not None and position.look:
@@ -119,7 +119,7 @@ class TimelineTick:
     def _report(self, info: HudiAssetInfo, table: hudi.HudiTable, timeline: hudi.Timeline, look: str) -> None:
         position = self.cursor.positions.get(info.table)
         if position is None:
-            # Commits before the newest reported one have been reported, or existed before the sensor.
+            # Commits before the newest reported commit have been reported, or existed before the sensor.
             position = TablePosition(reported_until(self.instance, info.key))
         unreported = self._unreported(table, timeline, position)
         if unreported and self._is_reconciled(info.lake):
@@ -151,7 +151,7 @@ class TimelineTick:
     def _is_reconciled(self, lake: str) -> bool:
         """Say whether a run of `build_hudi_reconcile` waits or works.
 
-        Both it and the sensor read Dagster's events and store events later, so a commit could get two.
+        Both the run and the sensor read Dagster's events, and store events later. So a commit could get two events.
         """
         if self.reconciled is None:
             runs = self.instance.get_runs(dg.RunsFilter(tags={RECONCILE_TAG: lake}, statuses=ACTIVE), limit=1)
@@ -161,7 +161,7 @@ class TimelineTick:
     def _unreported(
         self, table: hudi.HudiTable, timeline: hudi.Timeline, position: TablePosition
     ) -> list[past_commits.PastCommit]:
-        """Return the instants to report, in the order of their completion. Commits that archival has moved meanwhile come from the history."""
+        """Return the instants to report, in the order of their completion. Commits that archival moved after the last tick come from the history."""
         found = {
             instant.group: events.past_commit(table, instant) for instant in position.unreported(timeline.completed)
         }

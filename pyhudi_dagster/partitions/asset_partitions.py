@@ -23,7 +23,7 @@ from pyhudi_dagster.partitions.partition_values import DynamicKeys, KeyTexts, La
 if TYPE_CHECKING:
     import pyarrow.compute as pc
 else:
-    pc = lazy("pyarrow.compute")  # only a write uses it
+    pc = lazy("pyarrow.compute")  # only a write uses pyarrow.compute
 
 Columns = str | Sequence[str]
 ForeignRows = Literal["fail", "drop", "allow"]
@@ -93,13 +93,15 @@ class HudiPartitions:
         path_granularity: Granularity = "day",
         **dagster: object,
     ) -> HudiPartitions:
-        """Return days; the column holds the day as text of ``fmt``. ``path_granularity="hour"`` makes one folder per hour and needs a ``fmt``."""
+        """Return daily partitions; the column holds the day as text of ``fmt``. ``path_granularity="hour"`` makes one folder per hour and needs a
+        ``fmt``.
+        """
         definition = _windows_from(dg.DailyPartitionsDefinition, start, dagster)
         return cls._of_windows(definition, column, fmt, path_granularity, "day")
 
     @classmethod
     def hourly(cls, columns: Columns, start: str, *, fmt: Columns | None = None, **dagster: object) -> HudiPartitions:
-        """Return hours: either two columns (day and hour), or one column with ``%Y-%m-%d-%H``."""
+        """Return hourly partitions, with either two columns (day and hour), or one column with ``%Y-%m-%d-%H``."""
         definition = _windows_from(dg.HourlyPartitionsDefinition, start, dagster)
         return cls._of_windows(definition, columns, fmt, "hour", "hour")
 
@@ -113,7 +115,7 @@ class HudiPartitions:
         fmt: Columns = "",
         **dagster: object,
     ) -> HudiPartitions:
-        """Return weeks; the column holds the first day of the week, or with ``path_granularity="day"`` any of its days."""
+        """Return weekly partitions; the column holds the first day of the week, or with ``path_granularity="day"`` any day of the week."""
         definition = _windows_from(dg.WeeklyPartitionsDefinition, start, dagster)
         return cls._of_windows(definition, column, fmt, path_granularity, "week")
 
@@ -127,13 +129,13 @@ class HudiPartitions:
         fmt: Columns = "",
         **dagster: object,
     ) -> HudiPartitions:
-        """Return months; the column holds ``%Y-%m``, or with ``path_granularity="day"`` the day."""
+        """Return monthly partitions; the column holds ``%Y-%m``, or with ``path_granularity="day"`` the day."""
         definition = _windows_from(dg.MonthlyPartitionsDefinition, start, dagster)
         return cls._of_windows(definition, column, fmt, path_granularity, "month")
 
     @classmethod
     def static(cls, column: str, values: Sequence[str]) -> HudiPartitions:
-        """Return a fixed list of values."""
+        """Return the partitions of a column with a fixed list of values."""
         if isinstance(values, str) or not values:
             raise definition_error(
                 f"The static partitions by {column} have the values {values!r}", "Pass a list of values: ['eu', 'us']."
@@ -142,12 +144,12 @@ class HudiPartitions:
 
     @classmethod
     def dynamic(cls, column: str, name: str) -> HudiPartitions:
-        """Return values that are added at run time, under the name of a dynamic partitions definition."""
+        """Return the partitions of a column whose values are added at run time. ``name`` is the name of the dynamic partitions definition."""
         return cls.of(dg.DynamicPartitionsDefinition(name=name), column)
 
     @classmethod
     def multi(cls, dimensions: Mapping[str, HudiPartitions]) -> HudiPartitions:
-        """Return two dimensions by name; the folders have the order of the dimensions in this mapping."""
+        """Return partitions with two dimensions, by name; the folders have the order of the dimensions in this mapping."""
         definition = dg.MultiPartitionsDefinition({name: part.definition for name, part in dimensions.items()})
         return cls._product(definition, dimensions)
 
@@ -167,8 +169,8 @@ class HudiPartitions:
             columns: the table's partition columns, in the order of the folders. For a multi-partitions definition, a mapping
                 from dimension to column, unless the columns have the names of the dimensions.
             fmt: for time windows, a format for each column; for a multi-partitions definition, a mapping from dimension to formats. The default is
-                the ``fmt`` of the definition, if it has one: the column holds the partition key. Otherwise it is ``%Y-%m`` for months, ``%Y-%m-%d``
-                for days and weeks, ``%Y-%m-%d-%H`` for windows of hours, or two columns ``%Y-%m-%d`` and ``%H``.
+                the ``fmt`` of the definition, if the definition has a ``fmt``: the column holds the partition key. Otherwise the default is ``%Y-%m``
+                for months, ``%Y-%m-%d`` for days and weeks, ``%Y-%m-%d-%H`` for windows of hours, or two columns ``%Y-%m-%d`` and ``%H``.
             path_granularity: for time windows with several folders, the time span of one folder. None: one folder per window.
 
         Raises `InvalidOptionError` if two partitions would share a folder, or a folder does not identify its partition.
@@ -233,7 +235,9 @@ class HudiPartitions:
         return self.layout.key(value, known) if len(value) == len(self.columns) else None
 
     def dynamic_keys(self, keys: Iterable[str]) -> dict[str, list[str]]:
-        """Return the keys of dynamic definitions among these keys, by the name of the definition; for two dimensions, those of each dynamic one."""
+        """Return the keys of dynamic definitions among these keys, by the name of the definition. With two dimensions, return the keys of each
+        dynamic dimension.
+        """
         found: dict[str, list[str]] = {}
         split = [self._by_dimension(key) for key in keys]
         for dimension, name in self._dynamic_names():
@@ -272,7 +276,9 @@ _STARTS: Mapping[object, str] = {dg.HourlyPartitionsDefinition: "2026-01-01-00:0
 def _windows_from(
     kind: Callable[..., dg.TimeWindowPartitionsDefinition], start: str, dagster: Mapping[str, object]
 ) -> dg.TimeWindowPartitionsDefinition:
-    """Return Dagster's definition. Raises `InvalidOptionError` for an unreadable start, end or time zone, and if no window is between them."""
+    """Return Dagster's definition. Raises `InvalidOptionError` for an unreadable start, end or time zone, and if no window is between the start and
+    the end.
+    """
     try:
         definition = kind(start_date=start, **dagster)
     except (ValueError, KeyError, TypeError, OSError, dg.DagsterError) as error:
@@ -298,7 +304,11 @@ def _names(columns: Columns) -> tuple[str, ...]:
 def _by_dimension(
     definition: dg.MultiPartitionsDefinition, columns: Columns | Mapping[str, Columns]
 ) -> dict[str, tuple[dg.PartitionsDefinition, tuple[str, ...]]]:
-    """Return the columns of each dimension, in the order of the folders: from the mapping, or by name."""
+    """Return the columns of each dimension, in the order of the folders.
+
+    A mapping names the columns of each dimension. Without a mapping, a column belongs to the dimension with the same name; the other columns belong
+    to the one dimension that is left.
+    """
     parts = {part.name: part.partitions_def for part in definition.partitions_defs}
     if isinstance(columns, Mapping):
         found = {name: _names(own) for name, own in columns.items()}
@@ -324,7 +334,7 @@ def _by_dimension(
 def _arrow_text(text: str) -> pa.Array:
     """Return one text as an Arrow array.
 
-    It is built from its bytes: converting Python values to Arrow imports pandas, and loading definitions must not do that.
+    The array is built from the bytes of the text. Converting Python values to Arrow imports pandas, and loading definitions must not import pandas.
     """
     data = text.encode()
     offsets = struct.pack("=ii", 0, len(data))

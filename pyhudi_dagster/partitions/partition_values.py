@@ -1,6 +1,6 @@
 """Layouts: map a Dagster partition key to its partition values (folders), and a value to its key.
 
-Invariants, checked on samples when a layout is created (`windows`), so that a definition that violates one does not load:
+Two invariants are checked on samples when a layout is created (`windows`). A definition that violates an invariant does not load:
 - two keys never own one value;
 - ``layout.key(value)`` returns the key for each value of ``layout.values(key)``.
 """
@@ -50,7 +50,9 @@ class DynamicKeys:
 
 
 class Layout(Protocol):
-    """Maps keys to values and back. ``known`` has the keys of dynamic definitions; without it every value counts as a key there."""
+    """Maps keys to values and back. ``known`` has the keys of the dynamic partitions definitions. Without ``known``, every value of a dynamic
+    dimension counts as a key.
+    """
 
     def values(self, key: str) -> frozenset[Value]: ...
 
@@ -79,7 +81,7 @@ class KeyTexts:
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Time windows. Without ``step`` a window owns the folder of its start; with ``step`` it owns one folder for each step inside it.
+    """Time windows. Without ``step`` a window owns the folder of its start. With ``step`` a window owns one folder for each step inside the window.
 
     ``formats`` has one `datetime.strftime` format for each column; formats such as ``%-H`` write no leading zero.
     """
@@ -106,7 +108,7 @@ class Windows:
         moment = self.folders.moment(value)
         if moment is None:
             return None
-        # A format may be coarser than the start of its windows (a month that begins on the 15th), so the next window is checked too.
+        # A format may be coarser than the start of its windows (a month that begins on the 15th), so the next window is checked, too.
         here = self.definition.get_partition_key_for_timestamp(moment.timestamp())
         end = self.definition.time_window_for_partition_key(here).end
         candidates = (here, self.definition.get_partition_key_for_timestamp(end.timestamp()))
@@ -166,7 +168,7 @@ def _windows(
     formats: tuple[str, ...],
     step: Granularity | None,
 ) -> Windows:
-    """Return the layout as `windows`. Windows that several tables share are examined once."""
+    """Do the work of `windows`, with a cache. Windows that several tables share are examined only once."""
     try:
         samples = list(_samples(definition))
         for key in samples[0]:
@@ -227,9 +229,10 @@ def _clock_changes(definition: dg.TimeWindowPartitionsDefinition) -> Iterator[da
 def _usual_formats(
     definition: dg.TimeWindowPartitionsDefinition, keys: Sequence[str], columns: int, step: Granularity | None
 ) -> tuple[str, ...]:
-    """Return the format of the keys if it is not a default.
+    """Return the format of the keys, if this format is not a default format.
 
-    Otherwise: ``%Y-%m`` for months and longer, ``%Y-%m-%d`` for days and weeks; for hours one column with day and hour, or one column for each.
+    For a default format, return ``%Y-%m`` for months and longer, and ``%Y-%m-%d`` for days and weeks. For hours, return one column with day and hour,
+    or one column for the day and one column for the hour.
     """
     if columns == 1 and step is None and definition.fmt not in _FORMATS_OF_DAGSTER:
         return (definition.fmt,)

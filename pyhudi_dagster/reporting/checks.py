@@ -1,6 +1,7 @@
-"""Health checks of tables, as asset checks. They read timelines and Dagster's events, and start no JVM.
+"""Health checks of tables, as asset checks. The checks read timelines and Dagster's events, and start no JVM.
 
-A table that cannot be read fails its checks with the error and what to do about it; the checks of other tables are not affected.
+The checks of a table that cannot be read fail. The result has the error, and says what to do about the error. The checks of other tables are not
+affected.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,7 +25,7 @@ from pyhudi_dagster.timeline.reported_commits import materialized_since
 if TYPE_CHECKING:
     import pyarrow.compute as pc
 else:
-    pc = lazy("pyarrow.compute")  # only a check that looks at a column uses it
+    pc = lazy("pyarrow.compute")  # only a check that looks at a column uses pyarrow.compute
 
 READABLE = "timeline_readable"
 _EVENTS_READ = 20
@@ -67,8 +68,8 @@ class HudiCheck:
 
     Attributes:
         name: one of the names of `build_hudi_checks`.
-        limit: the number up to which the check passes; None: its default.
-        column: for ``data_freshness``, a column of times or days, whose newest value counts; without it the newest commit with rows counts.
+        limit: the number up to which the check passes; None: the default limit of the check.
+        column: for ``data_freshness``, a column of times or days, whose newest value counts. Without a column, the newest commit with rows counts.
         severity: the severity of a failed check.
         blocking: whether a failed check stops downstream assets of the same run.
     """
@@ -140,7 +141,7 @@ def data_freshness(examined: Examined) -> CheckVerdict:
 
 
 def _freshness_by(examined: Examined, column: str) -> CheckVerdict:
-    """Look for recent values. Statistics skip files without such values, so for a table that is late no row is read."""
+    """Look for recent values in a column. Statistics skip files without recent values, so no row is read for a table that is late."""
     schema = examined.table.schema
     kind = schema.field(column).type if column in schema.names else None
     if kind is None or not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
@@ -225,7 +226,7 @@ KINDS: Mapping[str, Kind] = {
 def checks_of(
     info: HudiAssetInfo, wanted: Sequence[HudiCheck], clock: Callable[[], datetime]
 ) -> dg.AssetChecksDefinition:
-    """Return the checks of one asset, as one op of which Dagster may run a part."""
+    """Return the checks of one asset, as one op. Dagster may run only some of the checks."""
     refuse_unfit_key(info.key)
     by_name = {check.name: check for check in wanted}
     specs = [
@@ -274,7 +275,10 @@ def readable_spec(key: dg.AssetKey) -> dg.AssetCheckSpec:
 
 
 def read_by_run(key: dg.AssetKey, published: str = "") -> dg.AssetCheckResult:
-    """Return the check's result for a step that has read the timeline, and perhaps ``published`` an instant. Reads nothing again."""
+    """Return the check's result for a step that has read the timeline. ``published``: the instant that the step has published, if any.
+
+    Reads nothing again.
+    """
     said = f"published {published}" if published else "published nothing"
     return dg.AssetCheckResult(
         passed=True, check_name=READABLE, asset_key=key, description=f"The run has read it, and {said}."

@@ -22,7 +22,7 @@ def column_schema(table: hudi.HudiTable, described: Mapping[str, str] | None = N
 
 
 def declared_schema(settings: TableSettings) -> dg.TableSchema | None:
-    """Return the declared columns of an asset; None if it declares none."""
+    """Return the declared columns of an asset; None if the asset declares no columns."""
     if not isinstance(settings.schema, pa.Schema):
         return None
     described = descriptions_of(settings.schema)

@@ -1,11 +1,11 @@
 """The metadata entries of a step's own commit, and Dagster events for any other commit, including Hudi's.
 
-A commit to many partitions makes one event for each partition. Rows, files and bytes are those of the partition, so sums over the events are the
-commit's totals. The other numbers (size of the table, durations) are the same in each of them, so that every plot has a dot for each event. Tables
-and charts are in the last event, because Dagster's overview shows this one.
+A commit to many partitions makes one event for each partition. Each event has the rows, files and bytes of its partition, so sums over the events are
+the commit's totals. The other numbers (size of the table, durations) are the same in each event, so that every plot has a dot for each event. Tables
+and charts are in the last event, because Dagster's overview shows the last event.
 
-The overview takes the row count and the storage from the newest materialization, or, if they are missing there, from the newest observation. So only
-materializations have them under Dagster's names, and the overview never shows two states.
+The overview takes the row count and the storage from the newest materialization, or, if the materialization does not have them, from the newest
+observation. So only materializations have the row count and the storage under Dagster's names, and the overview never shows two states.
 
 The table's size is the size in an earlier event plus the changes of the commits since then (`HudiTable.size`).
 """
@@ -99,7 +99,7 @@ def commit_events(
     info: HudiAssetInfo,
     known: hudi.TableSize | None = None,
 ) -> list[dg.AssetMaterialization | dg.AssetObservation]:
-    """Return events as `commit_event`, one for each partition key whose rows the commit changed.
+    """Return events like the event of `commit_event`, one for each partition key whose rows the commit changed.
 
     The last event has the facts about the complete table.
     """
@@ -127,7 +127,7 @@ def event_of(
 def events_of(
     table: hudi.HudiTable, past: past_commits.PastCommit, info: HudiAssetInfo, known: hudi.TableSize | None = None
 ) -> list[dg.AssetMaterialization | dg.AssetObservation]:
-    """Return events as `event_of`, one for each partition key whose rows the commit changed."""
+    """Return events like the event of `event_of`, one for each partition key whose rows the commit changed."""
     event, keys = event_of(table, past, info, known), keys_of(past, info)
     if not keys or isinstance(event, dg.AssetObservation):
         return [event]
@@ -158,7 +158,7 @@ def missing_events(
 
 
 def keys_of(past: past_commits.PastCommit, info: HudiAssetInfo) -> list[str]:
-    """Return the partition keys of the asset whose rows the commit changed, sorted; none for an asset without partitions."""
+    """Return the partition keys of the asset whose rows the commit changed, sorted; no keys for an asset without partitions."""
     if info.partitions is None:
         return []
     values = {value_of_path(path, info.partitions.columns) for path in past.metadata.partitions}
@@ -198,7 +198,7 @@ def _size_in(event: dg.AssetMaterialization) -> hudi.TableSize | None:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The changes of a commit to some partitions, and the number of rows in these partitions afterwards (None: not requested or unknown)."""
+    """The changes of a commit to some partitions, and the number of rows in these partitions after the commit (None: not requested or unknown)."""
 
     rows: Entries
     count: int | None = None
@@ -277,7 +277,9 @@ class _Described:
         }
 
     def last(self, share: Share | None = None) -> Entries:
-        """Return the entries of the last event of a commit, with ``share``; without ``share``, of the only event."""
+        """Return the entries of the last event of a commit, which is about the changes ``share``. Without ``share``, return the entries of the only
+        event.
+        """
         written = self.written
         dropped = past_commits.dropped_rows(written.table, written.commit)
         share = share or Share.of(written.commit.metadata.stats, sum(dropped.values()))
@@ -296,7 +298,7 @@ class _Described:
         return {**metadata.size_entries(size, "hudi"), **wrote, **metadata.layout_entries(size)}
 
     def _size(self) -> hudi.Size | None:
-        """Return the size of the table after the commit; measured once for all of its events."""
+        """Return the size of the table after the commit. The size is measured once for all events of the commit."""
         if not self.measured:
             self.measured.append(self._measure())
         return self.measured[0]

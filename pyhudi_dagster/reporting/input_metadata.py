@@ -1,4 +1,4 @@
-"""The metadata entries of a materialization about its inputs: the backlog before the run, and the gaps that its commit skipped."""
+"""The metadata entries of a materialization about its inputs: the backlog before the run, and the gaps that the run's commit skipped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyhudi_core.orchestration.incremental import Changes
 
 
 def backlog_entries(changes: Sequence[Changes]) -> dict[str, Any]:
-    """Return the sums over the inputs of a run, and the time of the oldest commit that it had not read; empty without inputs."""
+    """Return the sums over the inputs of a run, and the time of the oldest commit that the run had not read. The entries are empty without inputs."""
     if not changes:
         return {}
     backlogs = [each.backlog for each in changes]

@@ -1,9 +1,9 @@
-"""Late data: reports partitions outside a run that its commit also changed.
+"""Report late data: partitions outside a run that the run's commit also changed.
 
-Dagster counts an event of a run as work of that run: a materialization of another partition raised a backfill above 100 %, and marked a
-partition as successful that never ran. Therefore a late partition whose last run succeeded gets a materialization **outside any run**, whose new
-data version starts the downstream assets again. Any other late partition (it never ran, its run failed, or its run is still active) gets an
-observation in the run. If such a run succeeds, its own materialization announces the late rows too.
+Dagster counts an event of a run as work of that run: a materialization of another partition raised a backfill above 100 %, and marked a partition as
+successful that never ran. Therefore a late partition whose last run succeeded gets a materialization **outside any run**, and the new data version
+starts the downstream assets again. Any other late partition (a partition that never ran, whose run failed, or whose run is still active) gets an
+observation in the run. If the run of such a partition succeeds, the materialization of that run announces the late rows, too.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def report_late(
     log_event: Callable[[dg.AssetObservation], None],
     known: hudi.TableSize | None = None,
 ) -> None:
-    """Report the partitions outside the run that the commit changed. A retry that adopts the commit does not report them again.
+    """Report the partitions outside the run that the commit changed. A retry that finds the commit of an earlier attempt does not report these
+    partitions again.
 
     ``known``: the table's size in an earlier event.
     """
@@ -64,8 +65,8 @@ def report_late(
 def _is_reported(instance: dg.DagsterInstance, asset: dg.AssetKey, partition: str, written: CompletedCommit) -> bool:
     """Say whether the late rows were already reported, before a crash of an earlier attempt.
 
-    A materialization of a later commit counts too: the partition ran in the meantime, and an older data version must not follow a newer one. A
-    later observation does not count, because it may belong to a commit without rows.
+    A materialization of a later commit counts, too: the partition ran after the late commit, and an older data version must not follow a newer data
+    version. A later observation does not count, because the observation may belong to a commit without rows.
     """
     completion = written.commit.completion_time
     return reported_until(instance, asset, [partition]) >= completion or is_observed(

@@ -1,8 +1,8 @@
 """The metadata entries for a commit in Dagster's UI. All figures come from the timeline and listings; no row is read and no JVM is started.
 
-The entries have the order of the UI: size of the table, changes of the commit, its time, its durations; wide tables come last. Times are
-timestamps, bytes are plain numbers (the UI writes ``dagster/size_bytes`` as KB or MB), durations are seconds, operations are the words of
-`HudiWrite`. An event has at most 30 entries and, not counting the table's columns, 16 KiB; if a list is shortened, its title says so.
+The entries have the order of the UI: size of the table, changes of the commit, time of the commit, durations of the commit; wide tables come last.
+Times are timestamps, bytes are plain numbers (the UI writes ``dagster/size_bytes`` as KB or MB), durations are seconds, operations are the words of
+`HudiWrite`. An event has at most 30 entries and, not counting the table's columns, 16 KiB; if a list is shortened, the title of the list says so.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def job_link(info: HudiAssetInfo) -> dg.UrlMetadataValue:
 
 
 def size_entries(size: hudi.Size | None, namespace: str = "dagster") -> dict[str, Any]:
-    """Return the size of the table. The row count is omitted if it needs a read of the rows."""
+    """Return the size of the table. The row count is omitted if the count needs a read of the rows."""
     if size is None:
         return {}
     rows = {} if size.rows is None else {f"{namespace}/row_count": size.rows}
@@ -69,7 +69,7 @@ def layout_entries(size: hudi.Size | None) -> dict[str, Any]:
 
 
 def input_entries(written: CompletedCommit) -> dict[str, Any]:
-    """Return the backlog of the run's inputs, and the gaps that its commit skips; empty for an asset without `Changes`."""
+    """Return the backlog of the run's inputs, and the gaps that the run's commit skips; empty for an asset without `Changes`."""
     return {**backlog_entries(written.changes), **gap_entries(written.commit.extra)}
 
 
@@ -90,7 +90,7 @@ def row_entries(stats: Iterable[WriteStat], dropped: int = 0) -> dict[str, Any]:
 
 
 def name_entries(table: hudi.HudiTable, commit: past_commits.PastCommit) -> dict[str, Any]:
-    """Return the entries that identify a commit; for a read-only table, also what works on it."""
+    """Return the entries that identify a commit; for a read-only table, also the operations that work on the table."""
     moment = moment_of(table, commit.completion_time)
     when = {"hudi/completion_time": dg.MetadataValue.timestamp(moment)} if moment else {}
     works = what_works(table)
@@ -109,7 +109,8 @@ def run_entry(commit: past_commits.PastCommit) -> dict[str, Any]:
 
 
 def duration_entries(written: CompletedCommit) -> dict[str, Any]:
-    """Return the durations of a commit; the total is the sum of the others. For a commit that this step did not make, only the total is known.
+    """Return the durations of a commit; the total is the sum of the other durations. For a commit that this step did not make, only the total is
+    known.
 
     ``write``: writing the files; ``lock_wait``: waiting for the table's lock; ``commit``: checks and publication.
     """
@@ -175,7 +176,7 @@ def place_entries(info: HudiAssetInfo, written: CompletedCommit) -> dict[str, An
 def partitions_touched(
     commit: CommitMetadata, shown: int = PARTITIONS_SHOWN, dropped: Mapping[str, int] | None = None
 ) -> dg.TableMetadataValue:
-    """Return the changes of the commit to each partition; only the first ones if there are many."""
+    """Return the changes of the commit to each partition; only the first partitions if there are many."""
     paths = sorted(commit.partitions)
     title = "partition" if len(paths) <= shown else f"partition ({shown} of {len(paths)})"
     kinds = {title: "string", "inserted": "int", "updated": "int", "deleted": "int", "files": "int", "size": "string"}

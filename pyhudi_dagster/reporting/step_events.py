@@ -25,7 +25,7 @@ def materialized(
     added: Mapping[str, Any],
     tags: Mapping[str, str],
 ) -> dg.MaterializeResult[Any]:
-    """Return the result for a commit with rows; ``added`` and ``tags`` are what the function, or another process, says about it."""
+    """Return the result for a commit with rows; ``added`` and ``tags`` are what the function, or another process, gives for the commit."""
     key = info.key
     entries: Mapping[str, Any] = {}
     known = events.known_size(step.instance, key) if step.instance is not None else None
@@ -43,7 +43,7 @@ def materialized(
 
 
 def observe(context: dg.AssetExecutionContext, info: HudiAssetInfo, step: Step, written: CompletedCommit) -> None:
-    """Report a commit that contains only positions. An observation makes no new data version, so nothing downstream runs."""
+    """Report a commit that contains only positions. An observation makes no new data version, so no downstream asset runs."""
     event = events.commit_event(written.table, written.commit.instant, info)
     facts = {**event.metadata, **metadata.input_entries(written)}
     keys: Sequence[str | None] = step.partition_keys if info.partitions else [None]

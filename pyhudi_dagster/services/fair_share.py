@@ -1,8 +1,8 @@
-"""Decide in which order the tables of a lake are served, and how many of a group at a time, so that no table starves the others.
+"""Decide in which order the tables of a lake are served, and how many tables of a group at a time. So no table starves the other tables.
 
-The table whose services have been idle longest comes first. Among tables that waited equally long, in hours, the one with the least work comes first:
-then a large table takes the rest of a run's time, and not the time of the others. A table for which a run had no time has waited longer at the next
-look.
+The table whose services have been idle longest comes first. Among tables that waited equally long, in hours, the table with the least work comes
+first: a large table then takes the rest of a run's time, and not the time of the other tables. A table for which a run had no time has waited longer
+at the next look.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from pyhudi_dagster.services.service_jobs import ServiceTable
 from pyhudi_dagster.services.service_runs import When
 
 _LOOKED_AT = 20
-"""The number of newest observations in which the last one of a service is searched. Without such an observation the table counts as never served."""
+"""The number of newest observations in which the last observation of a service is searched. Without such an observation the table counts as never
+served.
+"""
 _HOUR = 3600
 
 
@@ -52,7 +54,9 @@ def served(instance: dg.DagsterInstance, need: TableNeed) -> float:
 def within_quotas(
     needs: Sequence[TableNeed], quotas: Mapping[str, int], busy: Iterable[ServiceTable]
 ) -> tuple[list[TableNeed], dict[str, str]]:
-    """Return the needs that the quotas of their groups allow, and by table why others wait. ``busy``: tables that are served now."""
+    """Return the needs that the quotas of their groups allow, and the reasons, by table, why other tables wait. ``busy``: the tables that are served
+    now.
+    """
     count = Counter(table.group for table in busy)
     taken: list[TableNeed] = []
     waiting: dict[str, str] = {}

@@ -1,7 +1,8 @@
 """The read-optimized view of a merge-on-read table as its own asset: its materialization is a compaction.
 
-A read-optimized query omits log files, so it shows new rows only after a compaction. An asset that reads this view depends on the asset of the view:
-it runs when the view has new rows, not after each commit. A freshness policy of the view's asset limits how late compactions may be.
+A read-optimized query omits log files, so the query shows new rows only after a compaction. An asset that reads this view depends on the asset of the
+view: the reading asset runs when the view has new rows, not after each commit. A freshness policy of the view's asset limits how late compactions may
+be.
 """
 
 from __future__ import annotations
@@ -44,8 +45,9 @@ def hudi_read_optimized_asset(
 ) -> dg.AssetsDefinition:
     """Return the asset of the read-optimized view of a merge-on-read table.
 
-    A run of it compacts the table; if there is nothing to compact, it makes no event. Pass it to `build_hudi_services` and
-    `build_hudi_timeline_sensor` with the asset of the table: then a compaction by the services, or by another program, is its materialization, too.
+    A run of the view's asset compacts the table; if there is nothing to compact, the run makes no event. Pass the view's asset to
+    `build_hudi_services` and `build_hudi_timeline_sensor`, together with the asset of the table: then a compaction by the services, or by another
+    program, is a materialization of the view's asset, too.
 
     Args:
         of: the asset of the table, also a `hudi_external_asset`.
@@ -104,7 +106,7 @@ def views_of(specs: Iterable[dg.AssetSpec]) -> dict[str, dg.AssetKey]:
 
 
 def is_view(spec: dg.AssetSpec) -> bool:
-    """Say whether a spec is that of a read-optimized view."""
+    """Say whether a spec belongs to a read-optimized view."""
     return table_of_view(spec) is not None
 
 
@@ -115,7 +117,7 @@ def table_of_view(spec: dg.AssetSpec) -> HudiAssetInfo | None:
 
 
 def shows_more(past: PastCommit) -> bool:
-    """Say whether read-optimized queries show more rows after this commit than before it."""
+    """Say whether read-optimized queries show more rows after this commit than before this commit."""
     return past.metadata.operation in _COMPACTS
 
 
@@ -127,7 +129,7 @@ def report(
     outcome: service_runs.StepOutcome,
     log: service_runs.Log,
 ) -> None:
-    """Store the events of a service: observations of the table's asset, and materializations of its view for compactions."""
+    """Store the events of a service: observations of the table's asset, and, for compactions, materializations of the asset of the table's view."""
     service_runs.report(step, lake, info, outcome, log)
     if view is None or not outcome.instants:
         return
@@ -141,7 +143,7 @@ def report(
 def materialization(
     table: hudi.HudiTable, past: PastCommit, info: HudiAssetInfo, view: dg.AssetKey
 ) -> dg.AssetMaterialization:
-    """Return the materialization of the view by a compaction: its data version is the compaction's completion."""
+    """Return the materialization of the view by a compaction. The data version is the completion time of the compaction."""
     described = descriptions_of(info.settings.schema)
     entries: dict[str, Any] = {
         **events.event_of(table, past, info).metadata,

@@ -32,15 +32,15 @@ def build_hudi_services(
     name: str | None = None,
     clock: Clock = utc_now,
 ) -> dg.Definitions:
-    """Return definitions with the table services of the assets. Merge them with the other definitions.
+    """Return definitions with the table services of the assets. Merge the returned definitions with your other definitions.
 
-    - a job for each table whose asset has services (``hudi__orders__services``). A run has a step for each service with something to do. Its config:
-      ``services`` (by name how it runs: due, always, planned) and ``dry_run``, which shows the plans and writes nothing;
+    - a job for each table whose asset has services (``hudi__orders__services``). A run has a step for each service with something to do. The config
+      of a run has ``services`` (by name how each service runs: due, always, planned) and ``dry_run``, which shows the plans and writes nothing;
     - a job for many tables in one process (``hudi__services``), which also serves the tables without services;
-    - a schedule for each cron expression of ``OnCron``, for all tables with it (``hudi__services__0_3_x_x_x``); with ``PerTableJob`` one for each
-      table;
-    - a sensor (``hudi__services``) that starts the other services of ``services=Services(...)`` when they are due, rolls back writes of dead writers,
-      and executes waiting plans of any service that other programs made (Hudi, ``pyhudi compact --schedule``).
+    - a schedule for each cron expression of ``OnCron``, for all tables with the expression (``hudi__services__0_3_x_x_x``); with ``PerTableJob`` one
+      for each table;
+    - a sensor (``hudi__services``) that starts the other services of ``services=Services(...)`` when the services are due, rolls back writes of dead
+      writers, and executes waiting plans of any service that other programs made (Hudi, ``pyhudi compact --schedule``).
 
     The output of a run says why the other services did nothing. The work of a service is an observation of the asset.
 
@@ -49,9 +49,10 @@ def build_hudi_services(
         assets: assets of Hudi tables.
         policy: limits of time, quiet hours, and whether sensor and schedules run at once.
         runner: ``PerTableJob()`` (a run for each table) or ``SharedSession(batch=50)`` (a run for all tables with something to do; the default).
-            Tables that waited longest come first; among them, tables with little work come first.
+            Tables that waited longest come first; among tables that waited equally long, tables with little work come first.
         name: the name of the job for many tables and of the sensor. The default is ``hudi__services``, or ``hudi__<lake>__services`` if the resource
-            key is not ``lake``. For two policies on one lake, call this function for each with its tables, and name one of them.
+            key is not ``lake``. For two policies on one lake, call this function once for each policy with its tables, and give one of the calls a
+            name.
         clock: returns the current time; for tests.
 
     Raises `InvalidOptionError` for an asset that is not a Hudi table, for two assets of one table, and for assets of several lakes.

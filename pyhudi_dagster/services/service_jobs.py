@@ -1,8 +1,8 @@
 """The jobs of table services: one for each table that has services, and one for many tables.
 
 A run of a table's job has a step for each requested service that has something to do. The services come from ``orchestration.service_kinds()``, so a
-new service of the core has its step. The steps run in one process, one after the other, in the order in which the services run after a commit, and no
-step waits for the success of another. Their pools are not those of writers, so a service never delays a write in Dagster.
+new service of the core has a step, too. The steps run in one process, one after the other, in the order in which the services run after a commit, and
+no step waits for the success of another. The pools of the steps are not the pools of writers, so a service never delays a write in Dagster.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ NOT_RUN = "hudi/not_run"
 
 
 class ServicesConfig(dg.Config):
-    """The services of a run, each with its mode: auto, due, always or planned. Without services all of them run, as the sensor runs them."""
+    """The services of a run, each with its mode: auto, due, always or planned. If no service is given, all services run, as the sensor runs them."""
 
     services: dict[str, str] = Field(default={}, description="How services run: auto, due, always or planned.")
     dry_run: bool = Field(default=False, description="Show the plans, and write nothing.")
@@ -40,7 +40,7 @@ class ServicesConfig(dg.Config):
 class TablesConfig(dg.Config):
     """The tables of a run, each with the modes of its services.
 
-    Without tables all of them run, as the sensor runs them. Unnamed services do not run.
+    If no table is given, all tables are served, as the sensor serves them. Services that are not named do not run.
     """
 
     tables: dict[str, dict[str, str]] = Field(default={})
@@ -57,7 +57,7 @@ class ServiceTable:
 
     @property
     def has_job(self) -> bool:
-        """Whether the table has its own job: its asset names services. The job for many tables serves the others."""
+        """Whether the table has its own job, because the table's asset names services. The job for many tables serves the other tables."""
         return self.info.services is not None
 
     @property
@@ -71,7 +71,7 @@ class ServiceTable:
         return self.info.services_job
 
     def run_config(self, when: Mapping[str, When]) -> dict[str, Any]:
-        """Return the config of the table's job for these services; the others do not run."""
+        """Return the config of the table's job for these services. The other services do not run."""
         return services_config(when)
 
 
@@ -139,7 +139,7 @@ def job_of(table: ServiceTable, lake: HudiLakeResource, policy: ServicePolicy, h
     return graph.to_job(
         description=f"Table services of {info.table}. A run has a step for each service with something to do, and says why not for the others.",
         executor_def=dg.in_process_executor,
-        # This avoids the code location's IO manager, which may store outputs as tables. A job with its own resources must have all of them.
+        # This avoids the code location's IO manager, which may store outputs as tables. A job with its own resources must have all resources.
         resource_defs={"io_manager": dg.mem_io_manager, info.lake: lake},
         metadata=links,
         **_tags(policy, {TABLE_TAG: info.table, LAKE_TAG: info.lake, SERVICES_TAG: "table"}),
@@ -147,7 +147,9 @@ def job_of(table: ServiceTable, lake: HudiLakeResource, policy: ServicePolicy, h
 
 
 def _checked(services: Mapping[str, str]) -> dict[str, When]:
-    """Return the modes of services in their order; all if none is named. Raises `dagster.Failure` for an unknown service."""
+    """Return the modes of the services, in the order of the services; if no service is named, the modes of all services. Raises `dagster.Failure` for
+    an unknown service.
+    """
     kinds = [kind.name for kind in orchestration.service_kinds()]
     words = get_args(When)
     for name, when in services.items():
@@ -177,9 +179,9 @@ def _reasons_table(reasons: Mapping[str, str]) -> dg.TableMetadataValue:
 def batch_job(
     name: str, lake: HudiLakeResource, tables: Sequence[ServiceTable], policy: ServicePolicy, how: ServiceRunner
 ) -> dg.JobDefinition:
-    """Return the job for many tables: a step for each, all in one process, so that they share a Spark session.
+    """Return the job for many tables: a step for each table. All steps run in one process, so that they share a Spark session.
 
-    One failed table does not end the others.
+    If the step of one table fails, the other steps go on.
     """
     lake_key = tables[0].info.lake
     by_name = {table.info.table: table for table in tables}
@@ -220,7 +222,7 @@ def batch_job(
         description=f"Table services of {len(tables)} tables, one after the other in one process, each with a step of its own.",
         metadata={table.info.table: dg.MetadataValue.asset(table.info.key) for table in tables},
         executor_def=dg.in_process_executor,
-        # This avoids the code location's IO manager, which may store outputs as tables. A job with its own resources must have all of them.
+        # This avoids the code location's IO manager, which may store outputs as tables. A job with its own resources must have all resources.
         resource_defs={"io_manager": dg.mem_io_manager, lake_key: lake},
         **_tags(policy, {LAKE_TAG: lake_key, SERVICES_TAG: "batch"}),
     )
@@ -233,7 +235,7 @@ def _all_of_one(
     asked: Asked,
     policy: ServicePolicy,
 ) -> None:
-    """Run the services of one table in a step of the job for many tables. Raises at the end if one of them failed."""
+    """Run the services of one table in a step of the job for many tables. Raises an error at the end if one of the services failed."""
     info = table.info
     lake = getattr(context.resources, info.lake)
     outcomes: list[StepOutcome] = []

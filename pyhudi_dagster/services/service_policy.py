@@ -1,4 +1,4 @@
-"""How Dagster runs table services: how many tables in one run, for how long, and when not."""
+"""The policy by which Dagster runs table services: how many tables a run serves, for how long, and at which times nothing runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_core.orchestration.settings import names, refuse_no_count
 
 TICK_SECONDS = 40
-"""A tick of a sensor ends after this time, before Dagster ends it at 60 seconds; the next one continues with the tables that waited longest."""
+"""A tick of a sensor ends after this time, because Dagster ends a tick at 60 seconds; the next tick continues with the tables that waited longest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +41,14 @@ class ServicePolicy:
 
     Attributes:
         max_minutes: time after which a run begins no other service; a begun service is finished. None: no limit.
-        quiet_hours: times of the day such as ``08:00-10:00`` in which sensor and schedules start nothing; manual runs start. Such a time may span
-            midnight.
+        quiet_hours: times of the day such as ``08:00-10:00`` in which the sensor and the schedules start nothing; manual runs start. Quiet hours may
+            span midnight.
         timezone: the time zone of the quiet hours.
         interval_seconds: time between two looks of the sensor.
         again_minutes: a table without a new instant is examined again after this time. A due service whose run did not end well is requested again
-            then, too.
+            after this time, too.
         quotas: the number of tables per group of assets that are served at a time, such as ``{"raw": 5}``; other tables of the group wait.
-        priority: the priority of the runs among waiting ones; below 0, so that writes come first.
+        priority: the priority of the runs among waiting runs; below 0, so that writes come first.
         running: whether sensor and schedules run without being started in the UI.
     """
 

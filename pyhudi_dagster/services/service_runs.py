@@ -1,7 +1,8 @@
-"""One table service in a Dagster step: whether it runs now, its run under the gate of the step, and its events.
+"""Run one table service in a Dagster step: decide whether the service runs now, run it under the gate of the step, and store its events.
 
-A service runs without the table's lock, except for the decisions of its plan and of its end. The process that executes a plan keeps its heartbeat, so
-a second run does nothing and names that process. A run that was terminated publishes nothing: the gate refuses its decision.
+A service runs without the table's lock, except for the decision of the plan and the decision of the completion. The process that executes a plan
+keeps the heartbeat of the plan, so a second run does nothing and names that process. A run that was terminated publishes nothing: the gate refuses
+the decision of the run.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from pyhudi_dagster.timeline.identity import PREFIX
 
 When = Literal["auto", "due", "always", "planned", "never"]
 """``due``: waiting plans, and work that is due by the trigger; ``always``: also before the trigger is reached; ``planned``: only waiting plans;
-``never``: nothing; ``auto``: ``due`` for services that the asset names with a trigger, ``planned`` for the others.
+``never``: nothing; ``auto``: ``due`` for services that the asset names with a trigger, ``planned`` for the other services.
 """
 Log = Callable[[dg.AssetObservation | dg.AssetMaterialization], None]
 _MOST_ENTRIES = 30
@@ -35,7 +36,9 @@ _SECONDS_BETWEEN_LINES = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """How a service is to run. ``until``: the moment (in UTC) after which it does not begin. ``spark``: on the lake's Spark session."""
+    """How a service is to run. ``until``: the moment (in UTC) after which the service does not begin. ``spark``: whether the service runs on the
+    lake's Spark session.
+    """
 
     when: When = "auto"
     dry_run: bool = False
@@ -48,12 +51,12 @@ class StepOutcome:
     """The result of a service in a step.
 
     Attributes:
-        service: its name.
-        plan: its plan at the beginning of the step, as a sentence.
-        skipped_because: why it did nothing; empty if it did something.
-        done: its result, as a sentence.
-        figures: the figures of its result; in a dry run those of its plan.
-        instants: the instants that it completed.
+        service: the name of the service.
+        plan: the plan of the service at the beginning of the step, as a sentence.
+        skipped_because: why the service did nothing; empty if the service did something.
+        done: the result of the service, as a sentence.
+        figures: the figures of the result; in a dry run the figures of the plan.
+        instants: the instants that the service completed.
         seconds: duration.
     """
 
@@ -104,7 +107,7 @@ def opened(lake: HudiLakeResource, info: HudiAssetInfo) -> hudi.HudiTable | str:
 
 
 def why_not(table: hudi.HudiTable | str, info: HudiAssetInfo, service: str, asked: Asked) -> str:
-    """Return why a service of the table would not run in this mode; empty if it would. Only reads the table."""
+    """Return why a service of the table would not run in this mode; empty if the service would run. Only reads the table."""
     judged = _judged(table, service, _as_triggered(info, service, asked))
     return judged.skipped_because if isinstance(judged, StepOutcome) else ""
 
@@ -112,7 +115,7 @@ def why_not(table: hudi.HudiTable | str, info: HudiAssetInfo, service: str, aske
 def look_after(
     step: runner.Step, lake: HudiLakeResource, info: HudiAssetInfo, service: str, asked: Asked
 ) -> StepOutcome:
-    """Run one service of the asset's table if it is requested. A service without work gives the reason.
+    """Run one service of the asset's table if the service is requested. A service without work gives the reason.
 
     Raises the errors of the service; an error that a retry cannot fix becomes a `dagster.Failure` without retries.
     """
@@ -134,7 +137,7 @@ def _as_triggered(info: HudiAssetInfo, service: str, asked: Asked) -> Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """The work of a service now: this number of waiting plans, or, if 0, its own plan."""
+    """The work of a service now: this number of waiting plans, or, if the number is 0, the service's own plan."""
 
     table: hudi.HudiTable
     state: ServiceState
@@ -142,7 +145,7 @@ class _Work:
 
 
 def _judged(table: hudi.HudiTable | str, name: str, asked: Asked) -> StepOutcome | _Work:
-    """Return the work of a service now, or the outcome that says why it does nothing."""
+    """Return the work of a service now, or the outcome that says why the service does nothing."""
     if isinstance(table, str):
         return StepOutcome(name, skipped_because=table)
     service = table.services[name]
@@ -189,7 +192,7 @@ def _run(
     asked: Asked,
     plans: int,
 ) -> list[hudi.ServiceResult]:
-    """Execute this number of waiting plans; if 0, let the service execute all waiting plans, plan, and execute its own plan."""
+    """Execute this number of waiting plans. If the number is 0, let the service execute all waiting plans, make its own plan, and execute it."""
     how: dict[str, Any] = {
         "spark": lake.spark if asked.spark else None,
         "gate": runner.gate(step, table),
@@ -201,9 +204,9 @@ def _run(
 
 @dataclass(slots=True)
 class _ProgressLines:
-    """Writes the progress of a service to the log of the run: when a new step begins, and then at most every ten seconds.
+    """Writes the progress of a service to the log of the run: a line when a new step begins, and later at most a line every ten seconds.
 
-    The threads of the service's tasks call it. Two threads may write the same line, which is harmless.
+    The threads of the service's tasks call this object. Two threads may write the same line, which is harmless.
     """
 
     step: runner.Step

@@ -1,7 +1,8 @@
-"""The schedules of services with `OnCron`: with a shared session, one for each cron expression and all its tables; otherwise one for each table.
+"""The schedules of services with `OnCron`. With a shared session, each cron expression has one schedule for all its tables; otherwise each table has
+its own schedules.
 
-A tick reads tables without a JVM, and starts a run for those with something to do. Tables for which the tick has no time are in the run, too: the run
-itself examines them.
+A tick reads tables without a JVM, and starts a run for the tables with something to do. Tables for which the tick has no time are in the run, too:
+the run itself examines these tables.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def shared_schedules(
     how: SharedSession,
     clock: Clock,
 ) -> Iterator[dg.ScheduleDefinition]:
-    """Yield a schedule for each cron expression. Its runs are for all tables with the expression."""
+    """Yield a schedule for each cron expression. The runs of a schedule are for all tables with the expression."""
     by_time: dict[Time, list[tuple[ServiceTable, str]]] = {}
     for table in tables:
         for service, cron in _crons(table):
@@ -163,7 +164,7 @@ class ScheduleTick:
         return f"Nothing to do. {reasons(self.why_not)}"
 
     def _of(self, lake: HudiLakeResource, table: ServiceTable, services: Sequence[str]) -> Iterator[TableNeed]:
-        """Yield the need of one table. A table that cannot be read is skipped with its error; the others are not affected."""
+        """Yield the need of one table. A table that cannot be read is skipped with its error; the other tables are not affected."""
         info = table.info
         try:
             opened = lake.table(info.table, info.settings)

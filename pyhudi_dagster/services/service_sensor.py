@@ -1,7 +1,7 @@
-"""The sensor of table services: it starts a run only if a service has something to do. It reads tables without a JVM.
+"""The sensor of table services: the sensor starts a run only if a service has something to do. The sensor reads tables without a JVM.
 
-For an unchanged table, a tick costs one request, because the cursor stores the result of the last look. The cursor has no other content; without it
-every table is examined again.
+For an unchanged table, a tick costs one request, because the cursor stores the result of the last look. The cursor has no other content. Without the
+cursor, every table is examined again.
 """
 
 import json
@@ -77,7 +77,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The services to run for one table, and the estimated time; if there are none, the reason, and the service nearest to its trigger."""
+    """The services to run for one table, and the estimated time. Without such services: the reason, and the service nearest to its trigger."""
 
     when: Mapping[str, When]
     why_not: str
@@ -87,7 +87,10 @@ class Found:
 
 
 def examine(table: ServiceTable, opened: "hudi.HudiTable") -> Found:
-    """Plan every service that Dagster runs for the table by its trigger, and look for waiting plans on the timeline."""
+    """Examine each service of the table.
+
+    If a trigger starts the service, ask whether the service is due. For every other service, look for plans on the timeline that wait to be executed.
+    """
     info = table.info
     if why := opened.config.why_not_written:
         return Found({}, why)
@@ -144,7 +147,7 @@ class Tick:
         busy = [table for table in self.tables if table.info.table in self.busy]
         taken, waiting = within_quotas(in_order(self.context.instance, found), self.policy.quotas, busy)
         for name in waiting:
-            self.memory.tables[name].seen = ""  # it is examined again in the next tick
+            self.memory.tables[name].seen = ""  # the table is examined again in the next tick
         self.why_not.update(waiting)
         return taken
 
@@ -159,7 +162,7 @@ class Tick:
         return self.memory.tables.setdefault(table.info.table, Look())
 
     def _need(self, table: ServiceTable) -> list[TableNeed]:
-        """Return the need of one table. A table that cannot be read is skipped with its error; the others are not affected."""
+        """Return the need of one table. A table that cannot be read is skipped with its error; the other tables are not affected."""
         look, name = self._look(table), table.info.table
         try:
             if self._is_unchanged(name, look):
@@ -171,7 +174,7 @@ class Tick:
             opened = self.lake.table(name, table.info.settings)
             _, seen = table_looks.seen_now(
                 opened
-            )  # before the examination: later changes are examined in the next tick
+            )  # the look is before the examination: the next tick examines later changes
             found = examine(table, opened)
         except TableNotFoundError:
             self.why_not[name] = "the table does not exist yet"

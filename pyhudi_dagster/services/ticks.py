@@ -31,8 +31,8 @@ _ENDS = ("setup_for_execution", "teardown_after_execution", "yield_for_execution
 class TickLake:
     """The lake of the ticks of a sensor, made once in a process.
 
-    If a sensor requires a resource, Dagster opens its database in each tick, which costs more than the looks at the tables. So the sensor requires
-    none. The lake is made from its definition in the code location, which may differ from the lake with which the sensor was built.
+    If a sensor requires a resource, Dagster opens its database in each tick, which costs more than the looks at the tables. So the sensor requires no
+    resource. The lake is made from its definition in the code location, which may differ from the lake with which the sensor was built.
     """
 
     lake: HudiLakeResource
@@ -66,7 +66,9 @@ def utc_now() -> datetime:
 
 
 def busy_tables(instance: dg.DagsterInstance, lake: str, names: Sequence[str]) -> frozenset[str]:
-    """Return the tables of a lake, among these, for which a run of services waits or runs. A batch run without tables in its config is for all."""
+    """Return the tables, among the named tables of a lake, for which a run of services waits or runs. A batch run without tables in its config is for
+    all tables.
+    """
     found: set[str] = set()
     for kind in ("table", "batch"):
         for run in instance.get_runs(dg.RunsFilter(tags={SERVICES_TAG: kind}, statuses=ACTIVE)):
@@ -82,7 +84,7 @@ def busy_tables(instance: dg.DagsterInstance, lake: str, names: Sequence[str]) -
 
 
 def reasons(why_not: Mapping[str, str]) -> str:
-    """Say why nothing runs, table by table; only the first ones if there are many."""
+    """Say why nothing runs, table by table. If there are many tables, name only the first tables."""
     lines = [f"{name}: {why}" for name, why in why_not.items()]
     more = [f"and {len(lines) - _TABLES_SHOWN} more tables"] if len(lines) > _TABLES_SHOWN else []
     return "; ".join([*lines[:_TABLES_SHOWN], *more])

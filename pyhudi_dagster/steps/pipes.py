@@ -1,9 +1,9 @@
 """``HudiPipes``: another process, which Dagster starts through a Pipes client, writes the rows of an asset.
 
-The process writes with `pyhudi.commit_for`. Before it takes the table's lock for its commit, it asks this step through a folder of the lake
-(`orchestration.RemoteGate`). The step answers with the same gates as for its commits. So nothing is published after Terminate, after the end of the
-run worker or of the cluster job. The step then finds the commit by its identity, and reports it as every other commit. A retry adopts the commit of
-the previous attempt.
+The process writes with `pyhudi.commit_for`. Before the process acquires the table's lock for its commit, the process asks this step through a folder
+of the lake (`orchestration.RemoteGate`). The step answers with the same gates as for its own commits. So nothing is published after Terminate, or
+after the end of the run worker or of the cluster job. After the end of the process, the step finds the commit by the identity of the step, and
+reports the commit like every other commit. A retry keeps a commit that the previous attempt has published.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class HudiPipes:
     """The return value of an asset whose rows another process writes.
 
     Args:
-        client: a Pipes client of Dagster: `dagster.PipesSubprocessClient`, that of EMR, Databricks or Kubernetes, or your own.
-        operation: the write operation; default: that of the asset.
+        client: a Pipes client of Dagster: `dagster.PipesSubprocessClient`, a client for EMR, Databricks or Kubernetes, or your own client.
+        operation: the write operation; default: the operation of the asset.
         wait_seconds: the longest wait of the process for the permission to commit.
         extras: other extras of the Pipes session.
         arguments: the other arguments of ``client.run``, such as ``command=[...]``.
@@ -97,7 +97,7 @@ class HudiPipes:
 
 @dataclass(frozen=True, slots=True)
 class PipesWritten:
-    """The result of the process: its commit, or none; and its reports through Pipes, as metadata."""
+    """The result of the process: the commit of the process, or None; and the reports of the process through Pipes, as metadata."""
 
     written: writer.CompletedCommit | None
     metadata: Mapping[str, Any]
@@ -111,7 +111,10 @@ NOTHING = PipesWritten(None, {})
 def run(
     context: dg.AssetExecutionContext, step: Step, lake: HudiLakeResource, info: HudiAssetInfo, asked: HudiPipes
 ) -> PipesWritten:
-    """Start the process, answer its questions, and find its commit. It runs in the thread of the step, so that Terminate reaches the client."""
+    """Start the process, answer the questions of the process, and find its commit.
+
+    The client runs in the thread of the step, so that Terminate reaches the client.
+    """
     if step.run is None:
         raise definition_error(
             f"The asset {info.key.to_user_string()} returned HudiPipes in a direct call",
@@ -147,7 +150,7 @@ def run(
 def _request(lake: HudiLakeResource, info: HudiAssetInfo, step: Step, asked: HudiPipes, place: str) -> dict[str, Any]:
     """Return the request for the other process.
 
-    Storage options stay here, and a `WriteRequest` drops secret options: extras are stored and logged.
+    The request has no storage options, and a `WriteRequest` drops secret options, because extras are stored and logged.
     """
     settings = info.settings
     return orchestration.WriteRequest(
@@ -169,7 +172,7 @@ def _request(lake: HudiLakeResource, info: HudiAssetInfo, step: Step, asked: Hud
 def _answering(
     gate: orchestration.RemoteGate, step: Step, lake: HudiLakeResource, info: HudiAssetInfo
 ) -> Iterator[None]:
-    """Answer questions in another thread inside this context, because the client blocks this one."""
+    """Answer the questions of the process in another thread, inside this context. The client blocks this thread."""
     ended = threading.Event()
 
     def answer() -> None:
@@ -191,7 +194,7 @@ def _answering(
 
 
 def _why_not(question: Mapping[str, Any], step: Step, lake: HudiLakeResource, info: HudiAssetInfo) -> str:
-    """Return why the commit is not wanted; empty if it is. The gates are those of every commit of a step."""
+    """Return why the commit is not wanted; empty if the commit is wanted. The gates are the gates of every commit of a step."""
     try:
         table = lake.table(info.table, info.settings)
         writer.refuse_foreign(table, info, step, frozenset(question.get("partitions", ())))

@@ -26,13 +26,13 @@ _HOW = {
 
 
 def giver(name: str = "The asset") -> Giver:
-    """Return the source of the rows, with advice what to return instead of Dagster's own values."""
+    """Return the source of the rows for error messages, with advice what to return instead of Dagster's own values."""
     return Giver(name, _HOW, interrupts.claim)
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The return value of a function for one table: the write, or a process that makes it, and additional metadata and tags."""
+    """The return value of a function for one table: the write, or a process that makes the write; and additional metadata and tags."""
 
     write: Any
     metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -43,7 +43,7 @@ NO_REQUEST = Request(None)
 
 
 def request_of(returned: Any, operation: Operation, key: dg.AssetKey, whose: str = "The write") -> Request:
-    """Return the request in rows, a `HudiWrite`, or one of Dagster's results around them.
+    """Return the request for a returned value: rows, a `HudiWrite`, or one of Dagster's results with rows or a `HudiWrite` as its value.
 
     Raises `InvalidOptionError` for a result of another asset, and for a result with fields other than rows, metadata and tags.
     """

@@ -45,7 +45,8 @@ NOT_RETRIED = (
 class Step:
     """The running step: its identity, its partitions, its Dagster instance and log, and the gates of its commit.
 
-    A directly called asset, as in a unit test, has no instance and no run: it adopts no commit, and it cannot be cancelled.
+    A directly called asset, as in a unit test, has no instance and no run. Such a call finds no commit of an earlier attempt, and cannot be
+    cancelled.
     """
 
     instance: dg.DagsterInstance | None
@@ -62,7 +63,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A commit that this step has just made. ``write_seconds``: time until its files were staged; ``commit_seconds``: time afterwards."""
+    """A commit that this step has just made. ``write_seconds``: the time until the files of the commit were staged; ``commit_seconds``: the time from
+    the staging to the end.
+    """
 
     commit: hudi.Commit
     write_seconds: float
@@ -113,7 +116,7 @@ def publish(
     inspect: Callable[[], object] | None = None,
     share: Callable[[Callable[[], bool]], hudi.Commit | None] | None = None,
 ) -> Published:
-    """Make the commit of a begun write: fill it, inspect the staged rows, pass the gates, publish.
+    """Make the commit of a begun write: fill the write, inspect the staged rows, pass the gates, publish the commit.
 
     ``fill`` writes the rows; ``inspect`` may raise an error to refuse the staged rows. Any error or interrupt rolls the write back. ``share`` gets
     the gates, and returns a commit that is shared with other steps; None if this step must make its own commit.
@@ -157,7 +160,7 @@ def publish(
 def publish_together(
     together: orchestration.CommitTogether, staged: Sequence[tuple[Step, hudi.HudiTable, hudi.Write]]
 ) -> list[Published]:
-    """Make the commits of staged writes in one step, all or none; each passes the gates of its own step."""
+    """Make the commits of staged writes in one step, all or none. Each commit passes the gates of its own step."""
     started = time.monotonic()
     for step, _, write in staged:
         if write.instant is not None:

@@ -51,7 +51,7 @@ class CompletedCommit:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the commit contains only positions: no materialization, and no new data version."""
+        """Whether the commit contains only positions. Such a commit gets no materialization, and no new data version."""
         return self.commit.metadata.is_empty
 
 
@@ -81,7 +81,7 @@ def adopted(lake: HudiLakeResource, info: HudiAssetInfo, step: Step) -> Complete
 def unreported(lake: HudiLakeResource, info: HudiAssetInfo, step: Step) -> CompletedCommit | None:
     """Return the newest commit of the asset for the step's partitions, if no event reports it, because an earlier run died before the event.
 
-    Only commits after the one in the newest event are read.
+    Only commits after the commit in the newest event are read.
     """
     table = existing(lake, info)
     if table is None or step.instance is None or step.run is None:
@@ -101,7 +101,7 @@ def _found(table: hudi.HudiTable, info: HudiAssetInfo, step: Step, commit: past_
 
 
 def existing(lake: HudiLakeResource, info: HudiAssetInfo) -> hudi.HudiTable | None:
-    """Return the table of the asset, with the asset's options, or None if it does not exist yet."""
+    """Return the table of the asset, with the asset's options, or None if the table does not exist yet."""
     try:
         return lake.table(info.table, info.settings)
     except TableNotFoundError:
@@ -117,7 +117,7 @@ def write(
 ) -> CompletedCommit | None:
     """Make one commit, with the positions of the changes that it processes.
 
-    For an empty batch, make a commit with only the positions if the inputs have new commits; otherwise make none and return None.
+    For an empty batch, make a commit with only the positions if the inputs have new commits; otherwise make no commit and return None.
     """
     prepared = prepare(lake, info, request, step, changes)
     return prepared.publish() if prepared is not None else None
@@ -157,7 +157,7 @@ def prepare(
 
 
 def _refuse_without_partition(info: HudiAssetInfo, step: Step, rows: Any) -> None:
-    """Raise `SchemaMismatchError` for rows without a partition column: neither Dagster nor the table fills it in from the run's partition."""
+    """Raise `SchemaMismatchError` for rows without a partition column: neither Dagster nor the table fills this column from the run's partition."""
     there = {
         name.lower() for name in rows.schema.names
     }  # if a name differs only in case, the core says which column is meant
@@ -172,7 +172,7 @@ def _refuse_without_partition(info: HudiAssetInfo, step: Step, rows: Any) -> Non
 
 
 def _columns_of(lake: HudiLakeResource, info: HudiAssetInfo) -> pa.Schema | None:
-    """Return the existing or declared columns of the table; None if neither is known."""
+    """Return the existing or declared columns of the table; None if the columns are unknown."""
     table = existing(lake, info)
     if table is not None:
         return table.schema
@@ -180,7 +180,7 @@ def _columns_of(lake: HudiLakeResource, info: HudiAssetInfo) -> pa.Schema | None
 
 
 def values_of(info: HudiAssetInfo, step: Step) -> frozenset[Value] | None:
-    """Return the partition values that the step may write; None if it may write all."""
+    """Return the partition values that the step may write; None if the step may write all partition values."""
     if info.partitions is None or not step.partition_keys:
         return None
     return info.partitions.values(step.partition_keys)
@@ -203,7 +203,7 @@ def _deletion(asked: _Asked) -> PreparedCommit | None:
 
 
 def _advance(asked: _Asked) -> PreparedCommit | None:
-    """Return a commit with only the positions of changes without rows, so that they are not read again."""
+    """Return a commit with only the positions of changes without rows, so that these changes are not read again."""
     info, step, request = asked.info, asked.step, asked.request
     if not any(asked.changes):
         return None
@@ -226,7 +226,7 @@ def _advance(asked: _Asked) -> PreparedCommit | None:
 class PreparedCommit:
     """A prepared commit.
 
-    ``advances``: if there is nothing to change, a commit with only the positions follows. ``rows``: the rows of the write, if it has rows.
+    ``advances``: if there is nothing to change, a commit with only the positions follows. ``rows``: the rows of the write, if the write has rows.
     """
 
     asked: _Asked
@@ -261,7 +261,7 @@ class PreparedCommit:
     def stage(self) -> None:
         """Write the files now, before `publish`, and raise the refusals of a commit.
 
-        Leave ``begun`` afterwards, which rolls back an unpublished write.
+        The caller must exit the context manager ``begun`` after this call. The exit rolls back a write that is not published.
         """
         started = time.monotonic()
         self.fill(self.begun)
@@ -269,20 +269,22 @@ class PreparedCommit:
         self.stage_seconds = time.monotonic() - started
 
     def refuse_unfit(self) -> None:
-        """Raise the `PreCommitError` of staged rows that a validator refuses. The commit asks again if the table has changed until then."""
+        """Raise the `PreCommitError` of staged rows that a validator refuses. If the table changes before the commit, the commit asks the validators
+        again.
+        """
         if self.asked.info.pre_commit and self.begun.instant is not None:
             verdict = self.begun.would_commit()
             if isinstance(verdict.error, PreCommitError):
                 raise verdict.error
 
     def publish(self) -> CompletedCommit | None:
-        """Make the commit; None if there is nothing to change and no position to store."""
+        """Make the commit; return None if there is nothing to change and no position to store."""
         fill = (lambda: self.fill(self.begun)) if self.stage_seconds is None else (lambda: None)
         share = self._share if self._may_share() else None
         return self._completed(runner.publish(self._gated(), self.table, self.begun, fill, self._inspect, share))
 
     def _may_share(self) -> bool:
-        """Say whether other runs may commit the rows with their own: only for a plain upsert by a run of partitions."""
+        """Say whether other runs may commit these rows with their own rows. Only a plain upsert by a run of partitions may share a commit."""
         asked = self.asked
         is_plain = asked.request.operation == "upsert" and not asked.changes and not asked.info.pre_commit
         return (
@@ -338,7 +340,7 @@ def publish_together(
 def _extra(
     table: hudi.HudiTable, request: HudiWrite, step: Step, changes: Sequence[incremental.Changes]
 ) -> Mapping[str, str]:
-    """Return the extra metadata: identity, checkpoints (including those of other inputs) and the entries of the asset."""
+    """Return the extra metadata: the identity of the step, the checkpoints (also the checkpoints of other inputs), and the entries of the asset."""
     return {**incremental.extra_of(table, changes), **step.identity.extra(), **request.extra_metadata}
 
 
@@ -352,7 +354,7 @@ def _foreign(info: HudiAssetInfo, step: Step, paths: frozenset[str]) -> tuple[Va
 
 
 def refuse_foreign(table: hudi.HudiTable, info: HudiAssetInfo, step: Step, paths: frozenset[str]) -> None:
-    """Raise `ForeignRowsError` if the paths of a commit are outside the step's partitions and the asset does not allow that."""
+    """Raise `ForeignRowsError` if the paths of a commit are outside the step's partitions and the asset does not allow foreign rows."""
     foreign = _foreign(info, step, paths)
     if foreign and info.on_foreign_rows == "fail":
         raise _foreign_error(table, info, step, foreign)
@@ -375,7 +377,7 @@ def _foreign_error(
 
 
 def _format_hint(info: HudiAssetInfo, step: Step, foreign: Sequence[Value]) -> str:
-    """Return what to do if the rows only write their partition in another way."""
+    """Return what to do if the rows have the partitions of the step, but write the values in another format."""
     definition = info.partitions.definition if info.partitions else None
     if isinstance(definition, dg.TimeWindowPartitionsDefinition) and any(
         (key,) in foreign for key in step.partition_keys

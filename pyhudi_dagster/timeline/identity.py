@@ -1,7 +1,7 @@
-"""The identity of a commit's step, stored in the commit. A retry reads it to find out whether this attempt has already committed.
+"""The identity of a commit's step, stored in the commit. A retry reads the identity to find out whether this attempt has already committed.
 
-An attempt consists of this run and the runs that it resumes: its parents by Dagster's resume tags. A retry of an op keeps its run id, and an
-automatic retry of a run has a resume tag. "Re-execute all" has no resume tag, because it must write again.
+An attempt consists of this run and the runs that this run resumes: the parents by Dagster's resume tags. A retry of an op keeps its run id, and an
+automatic retry of a run has a resume tag. "Re-execute all" has no resume tag, because that run must write again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PREFIX = "dagster."
 RUN_ID = f"{PREFIX}run_id"
 """The entry of a commit's extra metadata that every step of Dagster writes."""
 WRITE = "write"
-"""The default action of a commit: it writes the rows of an asset."""
+"""The default action of a commit: the commit writes the rows of an asset."""
 _RESUME_TAGS = ("dagster/is_resume_retry", "dagster/is_asset_resume_retry")
 _PARENT_TAG = "dagster/parent_run_id"
 _BACKFILL_TAG = "dagster/backfill"
@@ -48,7 +48,7 @@ class Identity:
         return {PREFIX + name: text for name, text in entries.items() if text}
 
     def made(self, extra: Mapping[str, str], attempt: frozenset[str]) -> bool:
-        """Say whether this step made a commit with this extra metadata, in this run or in a run that it resumes."""
+        """Say whether this step made a commit with this extra metadata, in this run or in a run that this run resumes."""
         same_step = extra.get(PREFIX + "step_key", "") == self.step_key
         return self.concerns(extra) and same_step and extra.get(PREFIX + "run_id", "") in attempt
 
@@ -63,7 +63,7 @@ def identity_of(
     asset_key: dg.AssetKey,
     action: str = WRITE,
 ) -> Identity:
-    """Return the identity of the running step, for an action on the asset's table; without a run if the asset was called directly."""
+    """Return the identity of the running step, for an action on the asset's table. If the asset was called directly, the identity has no run."""
     facts, partitions = run_facts_of(context, asset_key), partitions_text(partition_keys_of(context))
     name = asset_key.to_user_string()
     if facts is None:
@@ -83,7 +83,7 @@ def identity_of(
 
 
 def partition_keys_of(context: dg.AssetExecutionContext | dg.OpExecutionContext | dg.OutputContext) -> Sequence[str]:
-    """Return the partition keys of the run, none for a run without partitions."""
+    """Return the partition keys of the run; no keys for a run without partitions."""
     if isinstance(context, dg.OutputContext):
         return list(context.asset_partition_keys) if context.has_asset_partitions else []
     return list(context.partition_keys) if context.has_partition_key or context.has_partition_key_range else []
@@ -99,7 +99,7 @@ def partitions_text(keys: Sequence[str]) -> str:
 
 
 def attempt_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> frozenset[str]:
-    """Return the ids of the run and of all runs that it resumes."""
+    """Return the ids of the run and of all runs that the run resumes."""
     found = [run.run_id]
     current: dg.DagsterRun | None = run
     while current is not None and len(found) < _LONGEST_CHAIN:
@@ -112,14 +112,16 @@ def attempt_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> frozenset[st
 
 
 def begun(instance: dg.DagsterInstance, attempt: frozenset[str]) -> datetime | None:
-    """Return the creation time of the first run of an attempt; None if Dagster no longer has all of its runs."""
+    """Return the creation time of the first run of an attempt; None if Dagster no longer has all runs of the attempt."""
     records = [instance.get_run_record_by_id(run_id) for run_id in attempt]
     times = [record.create_timestamp for record in records if record is not None]
     return min(times) if times and len(times) == len(records) else None
 
 
 def is_left_to_its_run(instance: dg.DagsterInstance, extras: Sequence[Mapping[str, str]]) -> bool:
-    """Say whether a run that is not finished made a commit with this extra metadata, or shares it: it reports its own commits."""
+    """Say whether a run that is not finished made a commit with this extra metadata, or shares such a commit. An unfinished run reports its own
+    commits.
+    """
     made_by = {extra[RUN_ID] for extra in extras if extra.get(RUN_ID)}
     runs = (instance.get_run_by_id(run_id) for run_id in made_by)
     return any(run is not None and not run.is_finished for run in runs)

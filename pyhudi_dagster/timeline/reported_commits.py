@@ -1,4 +1,4 @@
-"""Finds the commits of an asset that were reported to Dagster: their events have the tag ``hudi/completion``.
+"""Find the commits of an asset that were reported to Dagster. The events of these commits have the tag ``hudi/completion``.
 
 The event of an IO manager's output cannot have tags except its data version, which is the completion time of its commit.
 """
@@ -12,7 +12,8 @@ from typing import Any
 import dagster as dg
 
 _EVENTS_READ = 5
-"""Number of newest events that are read. One is not enough: a person can report an event without tags, and a retry can report an older commit."""
+"""Number of newest events that are read. One event is not enough: a person can report an event without tags, and a retry can report an older commit.
+"""
 _PAGE = 1000
 Reported = tuple[str, str | None]
 """The completion time of a commit, and the partition of the event that reports it."""
@@ -33,7 +34,7 @@ def reported_until(instance: dg.DagsterInstance, asset: dg.AssetKey, keys: Seque
 
 
 def reported_since(instance: dg.DagsterInstance, asset: dg.AssetKey, moment: datetime) -> frozenset[Reported]:
-    """Return the commits and partitions of all events that were stored after a moment, materializations and observations.
+    """Return the commits and partitions of all materializations and observations that were stored after a moment.
 
     Dagster does not index the tags of events, so the events themselves are read, in pages.
     """
@@ -42,7 +43,7 @@ def reported_since(instance: dg.DagsterInstance, asset: dg.AssetKey, moment: dat
 
 
 def materialized_since(instance: dg.DagsterInstance, asset: dg.AssetKey, moment: datetime) -> frozenset[Reported]:
-    """Return commits and partitions as `reported_since`, only of materializations, which report commits with rows."""
+    """Return commits and partitions as `reported_since` does, but only of materializations. Materializations report commits with rows."""
     wanted = dg.AssetRecordsFilter(asset, after_timestamp=moment.timestamp())
     return _found(wanted, instance.fetch_materializations)
 
@@ -78,7 +79,7 @@ def _reported_completions(instance: dg.DagsterInstance, asset: dg.AssetKey, part
 
 
 def _completion_of(event: dg.AssetMaterialization | dg.AssetObservation) -> str:
-    """Return the completion time of the commit that an event reports; empty if it reports none."""
+    """Return the completion time of the commit that an event reports; empty if the event reports no commit."""
     tags = event.tags or {}
     of_output = tags.get("dagster/data_version", "") if "hudi/instant" in event.metadata else ""
     return tags.get("hudi/completion") or of_output

@@ -1,6 +1,6 @@
 """The newest instants of a timeline for Dagster's UI: a table, and a chart drawn as SVG inside Markdown.
 
-The UI allows images with a ``data:`` address in Markdown, so the chart needs no server. It shows at most 20 instants, to keep the event small.
+The UI allows images with a ``data:`` address in Markdown, so the chart needs no server. The chart shows at most 20 instants, to keep the event small.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def operation_name(operation: str | None, action: str) -> str:
 
 
 def entries_until(table: hudi.HudiTable, until: hudi.Instant) -> list[Entry]:
-    """Return the newest instants up to the completion of this one, for the timeline view, newest last."""
+    """Return the newest instants up to the completion of the instant ``until``, for the timeline view, newest last."""
     timeline, end = table.timeline, until.completion_time or until.requested_time
     commits = set(timeline.commits)
     shown = [instant for instant in timeline if instant.requested_time <= end][-SHOWN:]
@@ -99,7 +99,7 @@ def timeline_table(entries: Sequence[Entry]) -> dg.TableMetadataValue:
 
 
 def timeline_markdown(entries: Sequence[Entry]) -> dg.MarkdownMetadataValue:
-    """Return the chart: one bar per instant, from its requested to its completion time."""
+    """Return the chart: one bar per instant, from the requested time to the completion time."""
     picture = base64.b64encode(timeline_svg(entries).encode()).decode()
     return dg.MetadataValue.md(
         f"![The newest {min(len(entries), SHOWN)} instants](data:image/svg+xml;base64,{picture})"
