@@ -30,6 +30,7 @@ from pyhudi_core.model.meta_fields import META_FIELDS
 from pyhudi_core.predicates import Predicate
 from pyhudi_core.predicates.sql import SqlPart
 from pyhudi_core.read.scan import Scan
+from pyhudi_core.statements.float_columns import compared_as_spark_does
 from pyhudi_core.statements.insert_defaults import is_default, misplaced
 from pyhudi_core.statements.names import Names, parts_of
 from pyhudi_core.statements.points import point_of
@@ -57,7 +58,7 @@ class _Sources:
 
     names: Names
     meta: bool
-    rows: dict[str, object] = field(default_factory=dict)
+    rows: dict[str, Any] = field(default_factory=dict)
 
     def add(self, found: object) -> str:
         name = f"__table_of_the_statement_{len(self.rows)}"
@@ -78,6 +79,7 @@ def query(tree: Any, names: Names) -> pa.Table:
     for call in list(tree.find_all(exp.TsOrDsAdd, exp.DateAdd, exp.DateSub)):
         _as_date(call)
     as_spark_computes(tree)
+    compared_as_spark_does(tree, {name: rows.schema for name, rows in sources.rows.items()})
     for pattern in list(tree.find_all(exp.Like, exp.ILike)):
         _with_escapes(pattern)
     try:

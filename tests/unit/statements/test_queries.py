@@ -1,6 +1,7 @@
 """Queries: what they return, what reaches the scans, and what they cannot reach. DuckDB over plain tables is the judge."""
 
 from collections.abc import Iterator
+from decimal import Decimal
 
 import duckdb
 import pyarrow as pa
@@ -197,3 +198,39 @@ def test_what_a_query_gets_wrong_has_its_place(table: hudi.HudiTable) -> None:
         InvalidOptionError, match="'numbers' at character 15 something that is neither a table nor rows: builtins.list"
     ):
         hudi.sql("SELECT * FROM numbers", {"numbers": [1, 2]})
+
+
+FLOATS = (
+    "f > 1.1",
+    "f = 1.1",
+    "f <> 1.1",
+    "f >= c",
+    "c < f",
+    "f IN (1.1, 2.5)",
+    "f BETWEEN 1.1 AND 2.5",
+    "NOT (f > 1.1)",
+    "F > (1.1)",
+    "f = 2.5",
+    "f > 2",
+    "f > CAST(1.1 AS FLOAT)",
+)
+
+
+@pytest.mark.parametrize("condition", FLOATS)
+def test_a_query_and_a_delete_choose_the_same_rows_by_a_float(condition: str) -> None:
+    schema = pa.schema([("id", pa.int64()), ("f", pa.float32()), ("c", pa.decimal128(9, 2))])
+    place = f"memory://queries/floats{FLOATS.index(condition)}"
+    table = hudi.create_table(place, schema, "id", options={"hoodie.metadata.enable": "false"})
+    decimals = pa.array([Decimal("1.1"), Decimal("2.5"), None], pa.decimal128(9, 2))
+    table.insert(pa.table({"id": [1, 2, 3], "f": pa.array([1.1, 2.5, None], pa.float32()), "c": decimals}))
+    tables = {"t": table, "d": table.to_arrow()}
+    wanted = sorted(table.to_arrow(["id"], condition)["id"].to_pylist())
+    for text in (
+        f"SELECT id FROM t WHERE {condition}",
+        f"SELECT id FROM d WHERE {condition}",
+        f"SELECT t.id FROM t JOIN (SELECT id AS other FROM t) AS u ON t.id = u.other WHERE {condition}",
+        f"SELECT id FROM d AS x WHERE {condition.lower().replace('f ', 'x.f ').replace('float', 'FLOAT')}",
+        f"SELECT id FROM t WHERE id IN (SELECT id FROM d WHERE {condition})",
+    ):
+        assert sorted(hudi.sql(text, tables)["id"].to_pylist()) == wanted, text
+    assert hudi.sql(f"DELETE FROM t WHERE {condition}", tables).stats.rows_deleted == len(wanted)
