@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ from pyhudi_core.statements.fitting import fitted
 from pyhudi_core.statements.insert_defaults import Cells, left_out, put_in, taken_out
 from pyhudi_core.statements.names import Names
 from pyhudi_core.statements.queries import query
-from pyhudi_core.statements.text import not_understood, place_of, refuse_other_parts
+from pyhudi_core.statements.text import not_understood, place_of, refuse_other_parts, refuse_unknown
 from pyhudi_core.table import HudiTable
 from pyhudi_core.write.merging import Merge
 from pyhudi_core.write.result import Commit
@@ -26,6 +27,10 @@ from pyhudi_core.write.result import Commit
 INSERT_OPERATION = "hoodie.spark.sql.insert.into.operation"
 """Hudi's option that says what INSERT INTO does with keys that the table already has."""
 INSERTS = ("insert", "bulk_insert", "upsert")
+_KINDS_OF_TEXTS = ("DATE", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ", "TEXT")
+"""Types that PARTITION may name before a text: the type of the column says how the text is read."""
+_DIGITS = 38
+"""The digits of the longest decimal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,16 +121,25 @@ def merge_of(how: Changing, tree: Any) -> Merge:
 
 def truncate(how: Changing, tree: Any) -> Commit:
     """TRUNCATE TABLE table [PARTITION (column = value, ...)]."""
+    table, partition = what_truncate_says(how, tree)
+    return table.truncate(**how.commit) if partition is None else drop_partitions(how, table, [partition])
+
+
+def what_truncate_says(how: Changing, tree: Any) -> tuple[HudiTable, Any]:
+    """Return the table of TRUNCATE, and its PARTITION; None for the whole table."""
     refuse_other_parts(tree, "expressions", "partition", "is_database")
     if len(tree.expressions) != 1:
         raise not_understood("TRUNCATE takes one table")
-    table = how.names.table(tree.expressions[0])
-    partition = tree.args.get("partition")
-    return table.truncate(**how.commit) if partition is None else drop_partitions(how, table, [partition])
+    return how.names.table(tree.expressions[0]), tree.args.get("partition")
 
 
 def drop_partitions(how: Changing, table: HudiTable, partitions: Sequence[Any], *, missing_ok: bool = False) -> Commit:
     """Delete the rows of partitions that the statement names as ``PARTITION (column = value, ...)``."""
+    return table.delete_partitions(paths_named(table, partitions), missing_ok, **how.commit)
+
+
+def paths_named(table: HudiTable, partitions: Sequence[Any]) -> list[str]:
+    """Return the paths of partitions that the statement names as ``PARTITION (column = value, ...)``."""
     wanted = [_partition(one, table)[0] for one in partitions]
     fields = table.config.partition_fields
     for values in wanted:
@@ -135,8 +149,7 @@ def drop_partitions(how: Changing, table: HudiTable, partitions: Sequence[Any], 
                 table=table.location,
                 hint="Give each partition column a value, or DELETE FROM ... WHERE. Nothing was changed.",
             )
-    paths = [path for values in wanted for path in partition_paths_of(table, values)]
-    return table.delete_partitions(paths, missing_ok, **how.commit)
+    return [path for values in wanted for path in partition_paths_of(table, values)]
 
 
 def partition_paths_of(table: HudiTable, values: Mapping[str, object]) -> list[str]:
@@ -149,13 +162,17 @@ def partition_paths_of(table: HudiTable, values: Mapping[str, object]) -> list[s
 def _overwritten(table: HudiTable, how: Changing, rows: pa.Table, fixed: Mapping[str, object]) -> Commit:
     """Replace the rows of the partitions that PARTITION names by value. Without new rows, the partitions become empty."""
     if {*fixed} != {*table.config.partition_fields}:
-        equal = [
-            exp.EQ(this=exp.column(name, quoted=True), expression=exp.convert(value)) for name, value in fixed.items()
-        ]
+        equal = [_is_value(exp.column(name, quoted=True), value) for name, value in fixed.items()]
         return table.replace(rows, how.part(exp.and_(*equal)), **how.commit)
     if len(rows):
         return table.insert_overwrite(rows, **how.commit)
     return table.delete_partitions(partition_paths_of(table, fixed), missing_ok=True, **how.commit)
+
+
+def _is_value(column: Any, value: object) -> Any:
+    if value is None:
+        return exp.Is(this=column, expression=exp.null())
+    return exp.EQ(this=column, expression=exp.convert(value))
 
 
 def as_query(tree: Any) -> Any:
@@ -193,13 +210,30 @@ def _constant(tree: Any) -> object:
         return None
     if isinstance(tree, exp.Boolean):
         return bool(tree.this)
-    sign = -1 if isinstance(tree, exp.Neg) else 1
-    tree = tree.this if isinstance(tree, exp.Neg | exp.Cast) else tree
-    if not isinstance(tree, exp.Literal):
-        raise not_understood(f"PARTITION takes values{place_of(tree)}, not {tree.sql(dialect='spark')[:60]!r}")
-    if tree.is_string:
-        return tree.name
-    return sign * int(tree.name) if tree.name.isdigit() else sign * float(tree.name)
+    if isinstance(tree, exp.Cast) and tree.to.this.name in _KINDS_OF_TEXTS and tree.this.is_string:
+        return str(tree.this.name)
+    number = tree.this if isinstance(tree, exp.Neg) else tree
+    if not isinstance(number, exp.Literal) or (number.is_string and number is not tree):
+        raise not_understood(
+            f"PARTITION takes values{place_of(tree)}, not {tree.sql(dialect='spark')[:60]!r}",
+            "Write a text, a number, a date (DATE '2024-01-01'), true, false or NULL. Nothing was changed.",
+        )
+    if number.is_string:
+        return number.name
+    return _number(f"-{number.name}" if number is not tree else number.name, tree)
+
+
+def _number(text: str, tree: Any) -> object:
+    """Return a number of the statement: a float if it has an exponent, a decimal if it has a point, as in Spark."""
+    if "e" in text.lower():
+        return float(text)
+    value = Decimal(text)
+    if len(value.as_tuple().digits) > _DIGITS:
+        raise not_understood(
+            f"PARTITION has a number{place_of(tree)} of more than {_DIGITS} digits, which no column holds",
+            "Write a shorter one. Nothing was changed.",
+        )
+    return int(text) if "." not in text and abs(int(text)) < 2**63 else value
 
 
 def _order(
@@ -216,6 +250,11 @@ def _order(
     The statement may list the columns, or say BY NAME. Otherwise the order is the order of the table's columns.
     """
     order = [name for name in table.schema.names if name not in fixed]
+    if listed is not None and by_name:
+        raise not_understood(
+            f"INSERT lists columns ({', '.join(listed[:30])}) and has BY NAME",
+            "Leave one of them out: with BY NAME the columns of the query have the names of the table's. Nothing was changed.",
+        )
     if listed is not None:
         order = [_known(name, table, None) for name in listed]
     elif by_name:
@@ -285,23 +324,25 @@ def _without_name(column: Any, name: str) -> None:
         column.replace(exp.Column(**{key: part.copy() for key, part in zip(keys, reversed(parts[1:]), strict=False)}))
 
 
+_OF_A_NAME = ("this", "db", "catalog", "alias")
+
+
 def _source(how: Changing, using: Any) -> tuple[Any, str]:
     alias = using.alias or (using.name if isinstance(using, exp.Table) else "")
     if not alias:
         raise not_understood(f"the source of the merge{place_of(using)} has no name", "Write USING (SELECT ...) AS s.")
-    if isinstance(using, exp.Table) and isinstance(using.this, exp.Identifier) and not using.args.get("version"):
+    columns = using.args["alias"].args.get("columns") if using.args.get("alias") is not None else None
+    only_named = not columns and all(part in _OF_A_NAME for part, found in using.args.items() if found)
+    if isinstance(using, exp.Table) and isinstance(using.this, exp.Identifier) and only_named:
         found = how.names.source(using)
         return found.to_arrow() if isinstance(found, HudiTable | Scan) else found, alias
-    if isinstance(using, exp.Table):
-        plain = using.copy()
-        plain.set("alias", None)
-        return query(as_query(plain), how.names), alias
-    inner = using.this if isinstance(using, exp.Subquery) else using
-    return query(as_query(inner), how.names), alias
+    refuse_unknown(using, "the source of the merge", *_OF_A_NAME, "version", "sample", "expressions")
+    return query(exp.Select(expressions=[exp.Star()], from_=exp.From(this=using.copy())), how.names), alias
 
 
 def _clause(how: Changing, found: Merge, when: Any, target: str) -> Merge:
     where = None if when.args.get("condition") is None else how.part(when.args["condition"])
+    refuse_unknown(when, "a clause of the merge", "matched", "source", "condition", "then")
     then = when.args["then"]
     matched, by_source = bool(when.args.get("matched")), bool(when.args.get("source"))
     if isinstance(then, exp.Insert | exp.Update) and then.args.get("where"):
@@ -309,12 +350,14 @@ def _clause(how: Changing, found: Merge, when: Any, target: str) -> Merge:
             f"a clause of the merge{place_of(then)} has a WHERE", "Write WHEN MATCHED AND condition THEN ..."
         )
     if isinstance(then, exp.Insert) and not matched and not by_source:
+        refuse_unknown(then, "INSERT of the merge", "this", "expression")
         if isinstance(then.this, exp.Star):
-            return found.when_not_matched_insert_all(where)
+            return found.when_not_matched_insert_all(where, _but(then.this))
         return found.when_not_matched_insert(_insert_values(how, then), where)
     if isinstance(then, exp.Update) and isinstance(then.args.get("expressions"), list) and matched != by_source:
+        refuse_unknown(then, "UPDATE of the merge", "expressions")
         if matched and len(then.expressions) == 1 and isinstance(then.expressions[0], exp.Star):
-            return found.when_matched_update_all(where)
+            return found.when_matched_update_all(where, _but(then.expressions[0]))
         for part in then.expressions:
             if isinstance(part, exp.EQ) and isinstance(part.this, exp.Column):
                 _without_name(part.this, target)
@@ -330,6 +373,12 @@ def _clause(how: Changing, found: Merge, when: Any, target: str) -> Merge:
         f"a clause of the merge{place_of(when)} is not one of UPDATE, DELETE and INSERT in its place",
         "Rows that are MATCHED, or NOT MATCHED BY SOURCE, take UPDATE SET and DELETE; those that are NOT MATCHED take INSERT. Nothing was changed.",
     )
+
+
+def _but(star: Any) -> list[str]:
+    """Return the columns that ``* EXCEPT (column, ...)`` leaves out."""
+    refuse_unknown(star, "* in the merge", "except_", "except")
+    return [column.name for column in star.args.get("except_") or star.args.get("except") or ()]
 
 
 def _insert_values(how: Changing, then: Any) -> dict[str, object]:

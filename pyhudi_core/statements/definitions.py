@@ -204,13 +204,19 @@ def to_drop(how: Changing, tree: Any) -> TableDrop | CatalogDrop:
 
 def comment(how: Changing, tree: Any) -> Commit:
     """COMMENT ON TABLE name IS 'text', COMMENT ON COLUMN name.column IS 'text'."""
+    table, text = what_comment_says(how, tree)
+    return table.alter(comment=text, **how.commit)
+
+
+def what_comment_says(how: Changing, tree: Any) -> tuple[HudiTable, str | dict[str, str]]:
+    """Return the table of COMMENT ON, and its comment, or that of a column."""
     kind, text = str(tree.args.get("kind")).upper(), tree.expression.name
     if kind == "TABLE":
-        return how.names.table(tree.this).alter(comment=text, **how.commit)
+        return how.names.table(tree.this), text
     if kind != "COLUMN" or len(tree.this.parts) < 2:
         raise not_understood(f"COMMENT ON {kind} is not supported", "Write COMMENT ON TABLE t, or ON COLUMN t.column.")
     parts = tuple(part.name for part in tree.this.parts)
-    return how.names.table(parts[:-1]).alter(comment={parts[-1]: text}, **how.commit)
+    return how.names.table(parts[:-1]), {parts[-1]: text}
 
 
 def _hint(action: Any) -> str:
@@ -247,7 +253,7 @@ def _definition(how: Changing, tree: Any) -> _Definition:
         elif isinstance(part, exp.LocationProperty):
             place = part.this.name
         elif isinstance(part, exp.PartitionedByProperty):
-            partitions = _partitions(part, given)
+            partitions = _partitions(part, given, rules)
         elif isinstance(part, _OPTIONS_PROPERTY):
             _take_options(part.expressions, given, options)
         elif type(part) is exp.Property:
@@ -277,10 +283,12 @@ def _place(how: Changing, name: Any, written: str | None) -> Place:
     )
 
 
-def _partitions(part: Any, given: dict[str, Any]) -> pa.Schema:
+def _partitions(part: Any, given: dict[str, Any], rules: RuleParts) -> pa.Schema:
     columns = part.this.expressions if isinstance(part.this, exp.Schema | exp.Tuple) else [part.this]
     typed = []
     for column in columns:
+        if isinstance(column, exp.ColumnDef):
+            rules.of_column(column, column.name)
         if isinstance(column, exp.ColumnDef) and column.args.get("kind") is not None:
             typed.append((column.name, arrow_type(column.args["kind"])))
         elif not isinstance(column, exp.Identifier | exp.Column | exp.ColumnDef):

@@ -31,6 +31,12 @@ def _fitted(column: pa.ChunkedArray, field: pa.Field, table: str) -> pa.ChunkedA
     test, kind, target = pa.types, column.type, field.type
     if kind == target:
         return column
+    if other := _other_fields(kind, target):
+        raise DataError(
+            f"Column {field.name} is {target}, and a value of the statement does not fit: {other}",
+            table=table,
+            hint="Give each field by its name, NULL too: named_struct('x', 1, 'y', NULL). Nothing was written.",
+        )
     try:
         if is_number(kind) and is_number(target):
             return _number(column, target)
@@ -46,6 +52,27 @@ def _fitted(column: pa.ChunkedArray, field: pa.Field, table: str) -> pa.ChunkedA
             hint="Write round(...) or CAST(... AS ...) where a value is to be changed. Nothing was written.",
         ) from None
     return column
+
+
+def _other_fields(kind: pa.DataType, target: pa.DataType) -> str:
+    """Say which fields of structs, at any depth, are not those of a column; Arrow's cast would drop them, or make them null."""
+    test = pa.types
+    if test.is_struct(kind) and test.is_struct(target):
+        given, wanted = [field.name for field in kind], [field.name for field in target]
+        if sorted(given) != sorted(wanted):
+            return f"its struct has the fields {', '.join(given)}, and that of the column {', '.join(wanted)}"
+        pairs = [(kind.field(name).type, target.field(name).type) for name in wanted]
+    elif test.is_map(kind) and test.is_map(target):
+        pairs = [(kind.key_type, target.key_type), (kind.item_type, target.item_type)]
+    elif _is_list(kind) and _is_list(target):
+        pairs = [(kind.value_type, target.value_type)]
+    else:
+        pairs = []
+    return next(filter(None, (_other_fields(*pair) for pair in pairs)), "")
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
 
 
 def _number(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:

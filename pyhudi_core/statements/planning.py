@@ -11,7 +11,8 @@ import sqlglot.expressions as exp
 from pyhudi_core.statements import changes, definitions
 from pyhudi_core.statements.changes import Changing
 from pyhudi_core.statements.procedures import named_call
-from pyhudi_core.statements.text import Statement
+from pyhudi_core.statements.text import Statement, not_understood
+from pyhudi_core.write.checks import known_partitions
 
 _SERVICES = {
     "run_clean": "cleaning",
@@ -20,6 +21,7 @@ _SERVICES = {
     "run_ttl": "expiry",
     "archive_commits": "archival",
 }
+_ONLY_READ = ("SHOW", "DESCRIBE", "DESC")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +40,16 @@ def plan(found: Statement, how: Changing) -> StatementPlan | None:
 
     Raises the errors that the statement itself raises before rows are written.
     """
+    first = found.words.tokens[0].text.upper()
     if found.tree is not None:
         planned = _PLANNED.get(type(found.tree))
+        if planned is None and not isinstance(found.tree, exp.Query | exp.Values):
+            raise not_understood(f"{first} is no statement here")
         return planned(how, found.tree) if planned is not None else None
-    if found.words.tokens[0].text.upper() != "CALL":
+    if first in _ONLY_READ:
         return None
+    if first != "CALL":
+        raise not_understood(f"{first} has no plan here")
     procedure, call = named_call(found.words, how.names)
     if procedure.name not in _SERVICES:
         if procedure.only_reads:
@@ -80,7 +87,11 @@ def _merge(how: Changing, tree: Any) -> StatementPlan:
 
 
 def _truncate(how: Changing, tree: Any) -> StatementPlan:
-    table = how.names.table(tree.expressions[0])
+    table, partition = changes.what_truncate_says(how, tree)
+    if partition is not None:
+        paths = changes.paths_named(table, [partition])
+        known_partitions(table.snapshot(), tuple(paths), table.location, missing_ok=False)
+        return StatementPlan(f"Delete all rows of {table.name} in {', '.join(paths)}", {"partitions": paths})
     rows = table.count()
     return StatementPlan(f"Delete rows of {table.name}: at most {rows:,}", {"rows": rows})
 
@@ -99,6 +110,12 @@ def _alter(how: Changing, tree: Any) -> StatementPlan:
     return StatementPlan(f"Change {table.name}: {'; '.join(said)}", {"changes": said})
 
 
+def _comment(how: Changing, tree: Any) -> StatementPlan:
+    table, text = definitions.what_comment_says(how, tree)
+    said = tree.sql(dialect="spark")
+    return StatementPlan(f"Change {table.name}: {said}", {"comment": text})
+
+
 def _drop(how: Changing, tree: Any) -> StatementPlan:
     planned = definitions.to_drop(how, tree).plan()
     return StatementPlan(str(planned), dict(planned.figures))
@@ -112,5 +129,6 @@ _PLANNED: dict[type[Any], Callable[[Changing, Any], StatementPlan]] = {
     exp.TruncateTable: _truncate,
     exp.Create: _create,
     exp.Alter: _alter,
+    exp.Comment: _comment,
     exp.Drop: _drop,
 }

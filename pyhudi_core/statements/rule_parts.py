@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import sqlglot.expressions as exp
@@ -16,7 +17,10 @@ from pyhudi_core.statements.text import not_understood, place_of
 class RuleParts:
     """The rules that a statement gives, collected part by part."""
 
-    checks: dict[str, str] = field(default_factory=dict)
+    given_checks: dict[str, str] = field(default_factory=dict)
+    """Conditions by the names that the statement gives them."""
+    unnamed_checks: list[tuple[str, str]] = field(default_factory=list)
+    """Conditions without a name: each with the column behind which it stands, or nothing."""
     not_null: list[str] = field(default_factory=list)
     defaults: dict[str, object] = field(default_factory=dict)
     generated: dict[str, str] = field(default_factory=dict)
@@ -25,8 +29,15 @@ class RuleParts:
 
     def of_column(self, column: Any, path: str) -> None:
         """Add the rules that the statement has after the definition of a column."""
+        seen = set[type[Any]]()
         for constraint in column.args.get("constraints") or ():
             kind = constraint.args["kind"]
+            if type(kind) in seen and not isinstance(kind, exp.CheckColumnConstraint):
+                raise not_understood(
+                    f"column {path!r}{place_of(column)} has a rule twice: {kind.sql(dialect='spark')[:60]!r}",
+                    "Leave one of the two out. Nothing was changed.",
+                )
+            seen.add(type(kind))
             if isinstance(kind, exp.NotNullColumnConstraint):
                 self.not_null += [] if kind.args.get("allow_null") else [path]
             elif isinstance(kind, exp.CommentColumnConstraint):
@@ -36,7 +47,7 @@ class RuleParts:
             elif isinstance(kind, exp.ComputedColumnConstraint):
                 self.generated[path] = _sql(kind.this)
             elif isinstance(kind, exp.CheckColumnConstraint):
-                self.checks[f"{path}_check"] = _sql(kind.this)
+                self._check(constraint.name, path, kind)
             else:
                 raise _no_rule(kind, column)
 
@@ -45,8 +56,29 @@ class RuleParts:
         checks = part.expressions if isinstance(part, exp.Constraint) else [part]
         if len(checks) != 1 or not isinstance(checks[0], exp.CheckColumnConstraint):
             raise _no_rule(part, part)
-        name = part.name if isinstance(part, exp.Constraint) else f"check_{len(self.checks) + 1}"
-        self.checks[name] = _sql(checks[0].this)
+        self._check(part.name if isinstance(part, exp.Constraint) else "", "", checks[0])
+
+    def _check(self, name: str, path: str, kind: Any) -> None:
+        if not name:
+            self.unnamed_checks.append((path, _sql(kind.this)))
+        elif name in self.given_checks:
+            raise not_understood(
+                f"two checks have the name {name!r}{place_of(kind)}", "Give each its own name. Nothing was changed."
+            )
+        else:
+            self.given_checks[name] = _sql(kind.this)
+
+    @property
+    def checks(self) -> dict[str, str]:
+        """All conditions by their names. Those without one get names that the statement does not give to others."""
+        found = dict(self.given_checks)
+        for path, condition in self.unnamed_checks:
+            numbers = count(1)
+            name = f"{path}_check" if path else f"check_{next(numbers)}"
+            while name in found:
+                name = f"{path}_check_{next(numbers) + 1}" if path else f"check_{next(numbers)}"
+            found[name] = condition
+        return found
 
     def rules(self) -> TableRules:
         """Return the rules of a new table."""

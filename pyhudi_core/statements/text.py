@@ -198,6 +198,16 @@ def refuse_other_parts(tree: Any, *understood: str) -> None:
             )
 
 
+def refuse_unknown(part: Any, what: str, *understood: str) -> None:
+    """Refuse a part of a statement that has more than what is understood of it."""
+    for name, found in part.args.items():
+        if name not in understood and found not in (None, False, []):
+            raise not_understood(
+                f"{what}{place_of(part)} has {name.rstrip('_').upper()}, which is not supported",
+                "Leave it out. Nothing was changed.",
+            )
+
+
 def place_of(part: Any) -> str:
     """Return where a part of a tree stands in the statement, in words; empty if the place is not known."""
     places = [node.meta["start"] for node in part.walk() if "start" in node.meta]

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import sqlglot.expressions as exp
 
-from pyhudi_core.statements.text import not_understood, place_of
+from pyhudi_core.statements.text import not_understood, place_of, refuse_unknown
 
 _PLAIN = {
     "BOOLEAN": pa.bool_(),
@@ -47,6 +47,13 @@ def arrow_type(kind: Any) -> pa.DataType:
     """Return the Arrow type of a type of SQL. Raises `InvalidOptionError` for a type that tables do not have."""
     name = kind.this.name if isinstance(kind, exp.DataType) and hasattr(kind.this, "name") else ""
     parts = kind.expressions
+    if isinstance(kind, exp.DataType):
+        refuse_unknown(kind, f"the type {name}", "this", "expressions", "nested")
+    if name in _PLAIN and parts:
+        raise not_understood(
+            f"{kind.sql(dialect='spark')[:60]!r}{place_of(kind)} has a length, which tables do not keep",
+            "Write STRING without a length, with a rule of the table where it matters: CHECK (length(name) <= 20). Nothing was changed.",
+        )
     if name in _PLAIN:
         return _PLAIN[name]
     if name == "DECIMAL":
@@ -57,12 +64,23 @@ def arrow_type(kind: Any) -> pa.DataType:
     if name == "MAP" and len(parts) == 2:
         return pa.map_(arrow_type(parts[0]), arrow_type(parts[1]))
     if name == "STRUCT" and parts and all(isinstance(part, exp.ColumnDef) for part in parts):
-        return pa.struct([(part.name, arrow_type(part.args["kind"])) for part in parts])
+        return pa.struct([_field(part) for part in parts])
     raise not_understood(
         f"there is no type {kind.sql(dialect='spark')[:60]!r}{place_of(kind)}",
         "Types are those of Spark: BOOLEAN, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(9, 2), STRING, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ, ARRAY<...>,"
         " MAP<..., ...>, STRUCT<name: ...>. Nothing was changed.",
     )
+
+
+def _field(part: Any) -> pa.Field:
+    """Return a field of a struct. Rules are of columns, so a field with one is refused."""
+    if part.args.get("constraints"):
+        rule = part.args["constraints"][0].sql(dialect="spark")
+        raise not_understood(
+            f"the field {part.name!r}{place_of(part)} of a struct has {rule[:60]!r}, which tables do not keep there",
+            "Leave it out; a column has rules, and a table CHECK (condition). Nothing was changed.",
+        )
+    return pa.field(part.name, arrow_type(part.args["kind"]))
 
 
 def sql_type(kind: pa.DataType) -> str:
