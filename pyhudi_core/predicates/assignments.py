@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,6 +23,7 @@ from pyhudi_core.model.time_zone import UTC, TimeZone
 from pyhudi_core.predicates.arrow import evaluated, type_of, value_of
 from pyhudi_core.predicates.binding import bind_value, field_path
 from pyhudi_core.predicates.coercion import fit_literal, is_bytes, is_number, is_string
+from pyhudi_core.predicates.number_casts import number_as
 from pyhudi_core.predicates.tree import Literal, Node
 
 
@@ -95,6 +97,8 @@ def _expression(
     if isinstance(value, str):
         return _of_sql(field, value, rows, zone, resolve)
     item = value.as_py() if isinstance(value, pa.Scalar) else value
+    if isinstance(item, np.bool_ | np.number) and not isinstance(item, np.timedelta64):
+        item = item.item()  # the same number of Python, of which the column takes no other
     if isinstance(item, float | dt.datetime) and item != item and not pa.types.is_floating(field.type):  # noqa: PLR0124
         item = None  # NaN and NaT are null in a column that has no such value
     try:
@@ -210,16 +214,9 @@ _HOW = {
 
 
 def _stored(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
-    """Return values in the type of a column. Raises `pyarrow.ArrowException` and `OverflowError` for a value that the type cannot hold.
-
-    A double becomes the nearest number of a narrower floating-point type.
-    """
-    if not pa.types.is_floating(field.type) or not pa.types.is_floating(column.type):
-        return column.cast(field.type)
-    narrow = column.cast(field.type)
-    if pc.any(pc.and_(pc.is_inf(narrow), pc.invert(pc.is_inf(column)))).as_py():
-        raise OverflowError(f"a number is too large for {field.type}")
-    return narrow
+    """Return values in the type of a column. Raises `pyarrow.ArrowException` and `OverflowError` for a value that the type cannot hold."""
+    numbers = is_number(column.type) and is_number(field.type)
+    return number_as(column, field.type) if numbers else column.cast(field.type)
 
 
 def _computed(rows: pa.Table, expression: pc.Expression, field: pa.Field) -> pa.ChunkedArray:

@@ -1,4 +1,4 @@
-"""Casts between kinds of numbers that may change a value: to whole numbers and to decimals. Results are those of Spark's TRY_CAST.
+"""Casts between kinds of numbers. Some may change a value: to whole numbers and to decimals. Results are those of Spark's TRY_CAST.
 
 A cast to a whole number cuts off a fraction; a cast to a decimal rounds it half up. Values that the type cannot store become null: NaN, an infinity,
 a too large number. A floating-point number becomes the decimal of its shortest text, as in Spark. So the decimal may have at most 15 digits before
@@ -74,3 +74,25 @@ def _between(number: pc.Expression, kind: pa.DataType, low: Decimal, high: Decim
 def _where(inside: pc.Expression, number: pc.Expression, kind: pa.DataType) -> pc.Expression:
     """Return the numbers that the type can store, and null for the others."""
     return pc.if_else(inside, number, pc.scalar(pa.scalar(None, kind)))
+
+
+_WHOLE = pa.decimal256(20, 0)
+"""What holds all integers of 64 bits, with a sign or without."""
+
+
+def number_as(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
+    """Return numbers in another type of numbers. Raises `pyarrow.ArrowException` and `OverflowError` for a number that the type cannot hold.
+
+    A decimal, and a double, become the nearest number of a floating-point type.
+    """
+    if pa.types.is_integer(column.type) and pa.types.is_decimal(target):
+        return column.cast(_WHOLE).cast(target)  # Arrow's direct cast asks for room for every number of the type
+    if not pa.types.is_floating(target) or pa.types.is_integer(column.type):
+        return column.cast(target)
+    is_decimal = pa.types.is_decimal(column.type)
+    given = column.cast(pa.string()) if is_decimal else column  # Arrow's direct cast of a decimal misses the last bit
+    made = given.cast(target)
+    large = pc.is_inf(made) if is_decimal else pc.and_(pc.is_inf(made), pc.invert(pc.is_inf(column)))
+    if pc.any(large).as_py():
+        raise OverflowError(f"a number is too large for {target}")
+    return made

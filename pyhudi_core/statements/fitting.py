@@ -12,9 +12,7 @@ import pyarrow.compute as pc
 
 from pyhudi_core.errors import DataError
 from pyhudi_core.predicates.coercion import is_number, is_string
-
-_WHOLE = pa.decimal256(20, 0)
-"""A type that holds all integers of 64 bits, with a sign or without."""
+from pyhudi_core.predicates.number_casts import number_as
 
 _ZONED = r":\d.*(?:Z|[+-]\d\d(?::?\d\d)?)$"
 """The pattern of a text that is a time with a time zone."""
@@ -76,22 +74,9 @@ def _is_list(kind: pa.DataType) -> bool:
 
 
 def _number(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
-    if pa.types.is_decimal(column.type) and pa.types.is_floating(target):
-        return column.cast(pa.string()).cast(
-            target
-        )  # the nearest number, which Arrow's direct cast misses in the last bit
-    if pa.types.is_floating(column.type) and pa.types.is_floating(target):
-        narrow = column.cast(target)
-        if pc.any(pc.and_(pc.is_inf(narrow), pc.invert(pc.is_inf(column)))).as_py():
-            raise OverflowError(f"a number is too large for {target}")
-        return narrow
     if pa.types.is_floating(column.type) and pa.types.is_decimal(target):
         raise pa.ArrowInvalid(f"it is {column.type}, whose values are not decimals")
-    if pa.types.is_integer(column.type) and pa.types.is_decimal(target):
-        return column.cast(_WHOLE).cast(
-            target
-        )  # Arrow's direct cast asks for room for every value of the type of integers
-    return column.cast(target)
+    return number_as(column, target)
 
 
 def _time(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:

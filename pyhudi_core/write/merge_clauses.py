@@ -27,7 +27,7 @@ from pyhudi_core.predicates.binding import bind, field_path
 from pyhudi_core.predicates.tree import And, ColumnName, Compare, Node, columns_of, with_columns
 from pyhudi_core.write.default_values import with_defaults
 from pyhudi_core.write.meeting import joined
-from pyhudi_core.write.replacing import refuse_nulls
+from pyhudi_core.write.replacing import refuse_nulls, refuse_renamed
 from pyhudi_core.write.row_rules import completed, refuse_generated
 
 When = Literal["matched", "not_matched", "not_matched_by_source"]
@@ -408,16 +408,13 @@ class _Work:
             self.inserted.append(self._whole(rows))
             return
         stored = self.target.take(pa.array(at_target))
-        for name in self.fixed:
-            if name in new and not new[name].combine_chunks().equals(stored[name].combine_chunks()):
-                raise DataError(
-                    f"The merge gives {name} another value in some rows, and {name} is part of what names a row",
-                    hint="A row with another key or partition is another row: leave the column out, or delete and insert.",
-                )
         rows = pa.table([new.get(item.name, stored[item.name]) for item in self.sides.target], schema=self.sides.target)
+        rows = self._whole(rows)
+        named = [name for name in self.fixed if name in new or name in self.rules.generated]
+        refuse_renamed(stored, rows, named, self.rules, "The merge")
         if self.keeps_values:
-            refuse_nulls(stored, rows, tuple(new), "The merge")
-        self.updated.append(self._whole(rows))
+            refuse_nulls(stored, rows, (*new, *self.rules.generated), "The merge")
+        self.updated.append(rows)
 
     def _whole(self, rows: pa.Table) -> pa.Table:
         """Return rows with the columns that the rules of the table give to them."""

@@ -44,9 +44,11 @@ from pyhudi_core.write.merge_clauses import (
     target_condition,
 )
 from pyhudi_core.write.replacing import (
+    finds_by_key,
     in_types_of,
     is_global,
     keeps_values,
+    keys_among,
     names_of,
     naming,
     with_generated_keys,
@@ -249,8 +251,10 @@ class _Begun:
         ):
             return False
         whole = {clause.action for clause in self.clauses} == {"update_all", "insert_all"}
-        same = {*self.source.schema.names} == {*self.sides.target.names} - self.config.rules.generated.keys()
-        return whole and same and self._compares_names
+        own = {item.name: item.type for item in self.sides.target if item.name not in self.config.rules.generated}
+        same = {item.name: item.type for item in self.source.schema} == own  # an upsert would widen a column
+        moves = self.config.is_partitioned and finds_by_key(self.write)  # an upsert finds a row in other partitions
+        return whole and same and not moves and self._compares_names
 
     @property
     def _compares_names(self) -> bool:
@@ -287,11 +291,7 @@ class _Begun:
 
     def _refuse_known(self, inserted: Dataset) -> None:
         """Raise `DuplicateKeyError` if a row to insert has the key of a row that the condition did not find."""
-        where = None
-        if self.meeting.spark is None:
-            key = self.config.record_key_fields[0]
-            asked = inserted.collect()[key].combine_chunks()
-            where = None if asked.null_count or pa.types.is_floating(asked.type) else pc.field(key).isin(asked)
+        where = keys_among(self.config, self.meeting, inserted, self.sides.target)
         there, names = self.write.scan(self.config.naming_fields, where, meta=False), naming(self.write)
         self.meeting.met(
             inserted, there, (names, names), partial(_refuse_known, names, self.write.context.table)

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from pyhudi_core.engine.base import Dataset
 from pyhudi_core.errors import DataError, InvalidOptionError, SchemaMismatchError
+from pyhudi_core.merge.law import Versions, by_ordering
 from pyhudi_core.merge.partial_updates import PartialUpdates
 from pyhudi_core.merge.payloads import NonDefaultsPayload, PartialUpdatePayload
 from pyhudi_core.merge.record_merger import find_merger, ordering_of
@@ -25,6 +26,7 @@ from pyhudi_core.model.partition_path import partition_paths
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.record_key import record_keys
 from pyhudi_core.model.schema import cast_batch, normalise, reconcile
+from pyhudi_core.model.table_rules import TableRules
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.predicates import Predicate
 from pyhudi_core.predicates.arrow import matching
@@ -32,7 +34,7 @@ from pyhudi_core.write.coercion import refuse_missing
 from pyhudi_core.write.handle import Write, write_found
 from pyhudi_core.write.meeting import Meeting, Names, each, mixed
 from pyhudi_core.write.result import Commit
-from pyhudi_core.write.row_rules import completed
+from pyhudi_core.write.row_rules import completed, inputs_of
 from pyhudi_core.write.states import load
 
 
@@ -60,8 +62,10 @@ def replace_found(write: Write, data: object, where: object, spark: Any = None) 
             )
             rows = each(given, partial(_fitted_rows, config, columns))
             _refuse_outside(context, rows, where, columns)
-            work = partial(_replaced, config, stored.schema)
-            names = _spread if config.generates_keys else partial(names_of, config=config)
+            names = _spread if config.generates_keys else tag_names(write)
+            if not config.generates_keys and ordering_of(config):
+                _refuse_older_stored(write, meeting, rows, columns, names)
+            work = partial(_replaced, config, stored.schema, names)
             return meeting.to_write(meeting.met(rows, stored, (names, names), work))
 
         return write_found(write, None, where, made, meta=config.generates_keys)
@@ -83,27 +87,75 @@ def _spread(rows: pa.Table) -> pa.Array:
     return pa.array(np.arange(len(rows))).cast(pa.string())
 
 
-def _replaced(config: TableConfig, columns: pa.Schema, rows: pa.Table, parts: Iterable[pa.Table]) -> pa.Table:
+def _refuse_older_stored(write: Write, meeting: Meeting, rows: Dataset, columns: pa.Schema, names: Names) -> None:
+    """Raise `DataError` if a row would lose against its stored version, whether that fulfils the condition or not."""
+    config, ordering = write.context.config, ordering_of(write.context.config)
+    whole = (name if name in columns.names else name.partition(".")[0] for name in (*config.naming_fields, *ordering))
+    read = tuple(dict.fromkeys(whole))
+    stored = write.scan(read, keys_among(config, meeting, rows, columns), meta=False)
+    meeting.met(rows, stored, (names, names), partial(_not_older, names, ordering)).collect()
+
+
+def _not_older(names: Names, ordering: Sequence[str], rows: pa.Table, parts: Iterable[pa.Table]) -> pa.Table:
+    mine = names(rows)
+    for part in parts:
+        places = pc.index_in(mine, value_set=names(part))
+        refuse_older(
+            part.take(places.drop_null()), rows.filter(places.is_valid()), ordering, "The rows to replace others"
+        )
+    return rows.slice(0, 0)
+
+
+def keys_among(config: TableConfig, meeting: Meeting, rows: Dataset, columns: pa.Schema) -> pc.Expression | None:
+    """Return a condition on the table that the rows with the keys of these rows fulfil; None if there is no simple one."""
+    key = config.record_key_fields[0]
+    is_column = key in rows.schema.names and key in columns.names  # and no field of a struct
+    if meeting.spark is not None or not is_column or rows.schema.field(key).type != columns.field(key).type:
+        return None
+    asked = rows.collect()[key].combine_chunks()
+    return None if asked.null_count or pa.types.is_floating(asked.type) else pc.field(key).isin(asked)
+
+
+def _replaced(
+    config: TableConfig, columns: pa.Schema, names: Names, rows: pa.Table, parts: Iterable[pa.Table]
+) -> pa.Table:
     """Return the rows to write, and those that leave because no new row has their name."""
     stored = pa.concat_tables([columns.empty_table(), *parts])
     if config.generates_keys:
         return mixed(rows, stored)
-    names, olds = names_of(rows, config), names_of(stored, config)
-    refuse_older(
-        stored.take(pc.index_in(names, value_set=olds)), rows, ordering_of(config), "The rows to replace others"
-    )
-    return mixed(rows, stored.filter(pc.invert(pc.is_in(olds, value_set=names))))
+    return mixed(rows, stored.filter(pc.invert(pc.is_in(names(stored), value_set=names(rows)))))
 
 
 def refuse_older(before: pa.Table, after: pa.Table, ordering: Sequence[str], what: str) -> None:
-    """Raise `DataError` if a row would lose against its stored version, which has a higher ordering value. A stored null is lower than all values."""
-    for name in ordering:
-        lower = pc.fill_null(pc.less(after[name], before[name]), True)
-        if pc.any(pc.and_(lower, before[name].is_valid())).as_py():
-            raise DataError(
-                f"{what} have a lower {name} or null where the table has a value, and {name} decides which version of a row is newer",
-                hint="Such a row would have no effect. Give a value that is not lower.",
-            )
+    """Raise `DataError` if a row would lose against its stored version by the merge law, for which NaN is the highest value and null the lowest."""
+    if ordering and not by_ordering(*(Versions.of_stored(rows, ordering) for rows in (after, before))).all():
+        name = ordering[0] if len(ordering) == 1 else f"({', '.join(ordering)})"
+        raise DataError(
+            f"{what} have a lower {name} or null where the table has a value, and {name} decides which version of a row is newer",
+            hint="Such a row would have no effect. Give a value that is not lower; NaN is higher than all numbers.",
+        )
+
+
+def refuse_renamed(before: pa.Table, after: pa.Table, naming: Iterable[str], rules: TableRules, what: str) -> None:
+    """Raise `DataError` if a row would get another key or go to another partition. ``naming``: the columns that name a row."""
+    for name in naming:
+        if name not in after.column_names or pc.all(_same(before[name], after[name]), min_count=0).as_py():
+            continue
+        hint = "A row with another key or partition is another row: leave the column out, or delete and insert."
+        if name in rules.generated:
+            columns = pa.schema([field for field in after.schema if field.name not in META_FIELDS])
+            inputs = ", ".join(sorted(inputs_of(name, rules.generated[name], columns)))
+            hint = f"The table generates {name} of {inputs}, and a row with another {name} is another row: delete the old ones, insert the new ones."
+        raise DataError(
+            f"{what} gives {name} another value in some rows, and {name} is part of what names a row", hint=hint
+        )
+
+
+def _same(before: pa.ChunkedArray, after: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Say where two columns give a row the same name: nulls are equal, NaN is NaN, and the zeros differ."""
+    if pa.types.is_floating(before.type):
+        before, after = before.cast(pa.string()), after.cast(pa.string())
+    return pc.or_(pc.fill_null(pc.equal(before, after), False), pc.and_(before.is_null(), after.is_null()))
 
 
 def keeps_values(config: TableConfig) -> bool:
@@ -153,10 +205,20 @@ def names_of(rows: pa.Table, config: TableConfig) -> pa.Array:
 
 def is_global(write: Write) -> bool:
     """Say whether a key may be in one partition of the table alone, because the index of the write has one place for a key."""
-    named = write.context.options.index.type
-    if named is not None:
-        return named.startswith("GLOBAL") or named == "RECORD_INDEX"
+    if write.context.options.index.type is not None:
+        return finds_by_key(write)
     return RECORD_INDEX in write.context.config.metadata_partitions
+
+
+def finds_by_key(write: Write) -> bool:
+    """Say whether a row to write replaces the stored row with its key in whichever partition it is, because the index of the write is global."""
+    named = write.context.options.index.type or ""
+    return named.startswith("GLOBAL") or named == "RECORD_INDEX"
+
+
+def tag_names(write: Write) -> Names:
+    """Return the function that gives rows to write, and the stored rows that they replace, one text."""
+    return partial(keys_of if finds_by_key(write) else names_of, config=write.context.config)
 
 
 def naming(write: Write) -> Names:

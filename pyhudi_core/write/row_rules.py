@@ -171,7 +171,7 @@ def added_by(
             continue
         text = rules.generated.get(field.name)
         if text is not None and partial:
-            if _changes(f"the generated column {field.name}", _inputs(field.name, text, schema), given, naming):
+            if _changes(f"the generated column {field.name}", inputs_of(field.name, text, schema), given, naming):
                 found.append(field)
         elif text is not None or (field.name in rules.defaults and not partial):
             found.append(field)
@@ -202,7 +202,7 @@ def rules_for(
     wanted = {name: text for name, text in rules.generated.items() if not partial or name in given or name in added}
     there = schema.names if not partial else [*given, *added]
     for name, text in wanted.items():
-        _changes(f"the generated column {name}", {name, *_inputs(name, text, schema)}, there, naming)
+        _changes(f"the generated column {name}", {name, *inputs_of(name, text, schema)}, there, naming)
     try:
         filled = Assignments.of(constants, schema, pa.schema([]), UTC)
         computed = Assignments.of(wanted, schema, schema, UTC)
@@ -238,7 +238,7 @@ def made_of(rules: TableRules, schema: pa.Schema) -> Iterator[tuple[str, frozens
     for rule in _rules(replace(rules, not_null=()), schema):
         yield f"the check {rule.says.replace(' is CHECK', '')}", frozenset(rule.columns)
     for name, text in rules.generated.items():
-        yield f"the generated column {name}", _inputs(name, text, schema)
+        yield f"the generated column {name}", inputs_of(name, text, schema)
 
 
 def columns_in(rules: TableRules, schema: pa.Schema) -> frozenset[str]:
@@ -252,7 +252,7 @@ def refuse_unfit(rules: TableRules, schema: pa.Schema) -> None:
     for name in rules.generated.keys() & rules.defaults.keys():
         raise SchemaMismatchError(f"Column {name} cannot have a default and be generated, too", hint="Choose one.")
     for name, text in rules.generated.items():
-        others = sorted(_inputs(name, text, schema) & rules.generated.keys())
+        others = sorted(inputs_of(name, text, schema) & rules.generated.keys())
         if others:
             hint = "Write the expression of that column in place of its name."
             message = f"The generated column {name} is made of {others[0]}, which is generated itself"
@@ -268,7 +268,7 @@ def _rules(rules: TableRules, schema: pa.Schema) -> Iterator[_Rule]:
         yield _Rule(says, to_expression(tree), tuple(dict.fromkeys(column.path[0] for column in columns_of(tree))))
 
 
-def _inputs(name: str, text: str, schema: pa.Schema) -> frozenset[str]:
+def inputs_of(name: str, text: str, schema: pa.Schema) -> frozenset[str]:
     """Return the top-level columns that the expression of a generated column names. Raises `SchemaMismatchError` if it does not fit."""
     tree = _parsed(f"the generated column {name}", text, schema, bind_value)
     return frozenset(column.path[0] for column in columns_of(tree))

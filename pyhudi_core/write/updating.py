@@ -22,7 +22,7 @@ from pyhudi_core.model.table_rules import TableRules
 from pyhudi_core.predicates.assignments import Assignments
 from pyhudi_core.write.default_values import with_defaults
 from pyhudi_core.write.handle import Write, write_found
-from pyhudi_core.write.replacing import keeps_values, refuse_nulls, refuse_older, with_generated_keys
+from pyhudi_core.write.replacing import keeps_values, refuse_nulls, refuse_older, refuse_renamed, with_generated_keys
 from pyhudi_core.write.result import Commit
 from pyhudi_core.write.row_rules import completed, refuse_generated
 
@@ -44,7 +44,9 @@ def update_found(write: Write, values: Mapping[str, object], where: object, spar
         with at_table(context.table):
             given = with_defaults(values, config.rules, columns, columns.names)
             new = Assignments.of(given, columns, found.schema, zone)
-            update = _Update(new, ordering_of(config), keeps_values(config), config.rules.enforced, columns)
+            update = _Update(
+                new, ordering_of(config), config.naming_fields, keeps_values(config), config.rules.enforced, columns
+            )
         if spark is None:
             return pa.RecordBatchReader.from_batches(found.schema, update(TaskInfo(0), found.to_batches()))
         rows = engine_for(None, context.runtime.executor, spark).dataset(found.to_spark(spark))
@@ -78,6 +80,7 @@ class _Update:
     """Task function: found rows in, the same rows with new values out.
 
     Attributes:
+        naming: the columns that name a row.
         keeps_values: the merger of the table keeps the stored value where the new one is null.
         rules: those of the table, by which its generated columns are computed again.
         columns: those of the table.
@@ -85,6 +88,7 @@ class _Update:
 
     assignments: Assignments
     ordering: tuple[str, ...]
+    naming: tuple[str, ...]
     keeps_values: bool
     rules: TableRules
     columns: pa.Schema
@@ -93,11 +97,11 @@ class _Update:
         for batch in batches:
             before = pa.Table.from_batches([batch])
             after = self.assignments.applied(before)
-            refuse_older(
-                before, after, [name for name in self.ordering if name in self.assignments.values], "The updated rows"
-            )
-            if self.keeps_values:
-                refuse_nulls(before, after, self.assignments.values, "The update")
             if self.rules.generated:
                 after = completed(after, self.rules, self.columns, anew=True).select(before.column_names)
+                generated = [name for name in self.naming if name in self.rules.generated]
+                refuse_renamed(before, after, generated, self.rules, "The update")
+            refuse_older(before, after, self.ordering, "The updated rows")
+            if self.keeps_values:
+                refuse_nulls(before, after, (*self.assignments.values, *self.rules.generated), "The update")
             yield from after.combine_chunks().to_batches()

@@ -126,6 +126,12 @@ def test_what_a_merge_on_spark_refuses_leaves_the_table_as_it_was(location: str,
     with pytest.raises(DataError, match="1 of 1 rows"):
         table.replace(frame_of(spark, known), where="id = -1")
     assert found(table) == found_of(rows) and len(table.timeline.commits) == 1
+    ordered = hudi.create_table(f"{location}-ordered", SCHEMA, record_key="id", ordering="t")
+    ordered.insert(rows)
+    older = pa.Table.from_pylist([{**known.to_pylist()[0], "s": "q", "t": -1}], SCHEMA)
+    with pytest.raises(DataError, match="lower t"):
+        ordered.replace(frame_of(spark, older), where="s = 'q'")
+    assert found(ordered) == found_of(rows) and len(ordered.timeline.commits) == 1
 
 
 def found_of(rows: pa.Table) -> str:
