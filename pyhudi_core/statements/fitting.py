@@ -70,7 +70,7 @@ def _other_fields(kind: pa.DataType, target: pa.DataType) -> str:
 
 
 def _is_list(kind: pa.DataType) -> bool:
-    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
 def _number(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
