@@ -141,7 +141,7 @@ def register_merger(
 @set_module("pyhudi")
 @refuses_wrong_types
 def unregister_merger(name: str) -> None:
-    """Remove a registered merger; does nothing if there is none of this name."""
+    """Remove a registered merger. An unknown name is ignored."""
     _REGISTERED.pop(name, None)
 
 

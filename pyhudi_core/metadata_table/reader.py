@@ -210,12 +210,9 @@ class MetadataTable:
         """Return the locations of distinct keys that, if they exist, are all in one file group of the record index."""
         return _locations(_newest(self.slices.arrivals(piece, with_key_column(keys)), LOCATION_FIELD))
 
-    def record_group(self, number: int) -> SlicePiece:
-        """Return a file group of the record index. Raises `CorruptionError` if it is not there, as after a drop by another process."""
-        found = self._pieces(names.RECORD_INDEX)
-        if number >= len(found):
-            raise names.damage(names.RECORD_INDEX, f"has no file group {number}")
-        return found[number]
+    def record_groups(self) -> list[SlicePiece]:
+        """Return the file groups of the record index by their numbers. Raises `CorruptionError` if there are none, as after a drop."""
+        return self._pieces(names.RECORD_INDEX)
 
     def record_keys_of(self, index: str, values: Sequence[str]) -> list[str]:
         """Return the record keys of the rows whose secondary key is one of these values."""

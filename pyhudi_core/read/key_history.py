@@ -52,7 +52,7 @@ class KeyHistory:
             whose values differ), before, after, user, host, program, run. ``action`` is inserted, updated or deleted; the last row may be
             ``written``: the commit wrote the row, and the row before it is no longer known.
         known_from: the requested time of the oldest examined commit; empty if the table has no commit.
-        note: what is no longer known, and why; empty if every commit was examined.
+        note: which part of the history is lost, and why. Empty if every commit was examined.
     """
 
     key: str

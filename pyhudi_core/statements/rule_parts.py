@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import chain, count
 from typing import Any
 
 import sqlglot.expressions as exp
@@ -73,11 +73,9 @@ class RuleParts:
         """All conditions by their names. Those without one get names that the statement does not give to others."""
         found = dict(self.given_checks)
         for path, condition in self.unnamed_checks:
-            numbers = count(1)
-            name = f"{path}_check" if path else f"check_{next(numbers)}"
-            while name in found:
-                name = f"{path}_check_{next(numbers) + 1}" if path else f"check_{next(numbers)}"
-            found[name] = condition
+            stem = f"{path}_check" if path else "check"
+            names = chain([stem] if path else [], (f"{stem}_{number}" for number in count(2 if path else 1)))
+            found[next(name for name in names if name not in found)] = condition
         return found
 
     def rules(self) -> TableRules:

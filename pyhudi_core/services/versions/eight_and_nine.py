@@ -67,12 +67,15 @@ def plan(context: TableContext, to: int) -> VersionPlan:
     way = _WAYS[to]
     why = way.why_not(context.config) or _why_not_now(context, to)
     if why:
-        error = UnsupportedTableError(
-            f"The table cannot get version {to}: {why}", table=context.table, hint="Nothing was changed."
-        )
-        return VersionPlan(context.config.version, to, why_not=why, refused=Refused(error, mendable=False))
+        return refused(context, to, why)
     dropped = _second_versions(context) if to < context.config.version else ()
     return VersionPlan(context.config.version, to, indexes=dropped, properties=way.changes(context.config))
+
+
+def refused(context: TableContext, to: int, why: str, hint: str = "Nothing was changed.") -> VersionPlan:
+    """Return the plan of a table that cannot get the version."""
+    error = UnsupportedTableError(f"The table cannot get version {to}: {why}", table=context.table, hint=hint)
+    return VersionPlan(context.config.version, to, why_not=why, refused=Refused(error, mendable=False))
 
 
 def why_not_of(context: TableContext, to: int) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from pyhudi_core.argument_types import OfTable
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.engine.choice import engine_for
-from pyhudi_core.errors import HudiError, InvalidOptionError, UnsupportedTableError, at_table
+from pyhudi_core.errors import HudiError, InvalidOptionError, at_table
 from pyhudi_core.model import version_changes
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.printing import printable
@@ -21,7 +21,7 @@ from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.metadata.metadata_tables import MetadataTableOf
 from pyhudi_core.services.progress import ServiceProgress, silent
-from pyhudi_core.services.service import Execution, Refused
+from pyhudi_core.services.service import Execution
 from pyhudi_core.services.versions import eight_and_nine, left_commits, lowering_eight, raising_six
 from pyhudi_core.services.versions.version_plan import VersionPlan, VersionResult
 from pyhudi_core.transaction import rollback
@@ -53,8 +53,9 @@ class Upgrades(OfTable):
             _refuse_unknown(to)
             context = self.context
             if context.config.timeline_layout == 1:
-                planned = raising_six.plan(context, roll_back=roll_back)
-                return _with_second_step(context, planned, to) if planned else planned
+                second = _refused_at_second_step(context, to)
+                planned = raising_six.plan(context, roll_back=roll_back) if second is None else second
+                return replace(planned, to=to) if planned else planned
             return eight_and_nine.plan(context, to) if to > context.config.version else _left_to_do(context)
 
     def __call__(
@@ -79,10 +80,9 @@ class Upgrades(OfTable):
             how = Execution(engine, gate, {}, progress or silent)
             if self.context.config.timeline_layout > 1:
                 return _change(self.context, to, how) if to > self.context.config.version else self._ended(how)
-            if to > OLDEST_WRITTEN:
-                planned = _with_second_step(self.context, raising_six.plan(self.context, roll_back=roll_back), to)
-                if planned.refused is not None:
-                    raise planned.refused.error
+            second = _refused_at_second_step(self.context, to)
+            if second is not None and second.refused is not None:
+                raise second.refused.error
             raised = self._raise_six(how, roll_back=roll_back)
             return replace(raised, to=_change(self.context.below(""), to, how).to) if to > raised.to else raised
 
@@ -240,20 +240,14 @@ class Downgrades(OfTable):
         )
 
 
-def _with_second_step(context: TableContext, planned: VersionPlan, to: int) -> VersionPlan:
-    """Return the plan from version 6 to ``to``: refused if the table of version 8 could not get it."""
-    why = ""
-    if to > planned.to and planned.refused is None:
-        config = context.config.with_properties(version_changes.to_version_8(context.config), table=context.table)
-        why = eight_and_nine.why_not_of(replace(context, config=config), to)
-    if not why:
-        return replace(planned, to=to)
-    error = UnsupportedTableError(
-        f"The table cannot get version {to}: {why}",
-        table=context.table,
-        hint=f"Nothing was changed. Version {OLDEST_WRITTEN} is possible.",
-    )
-    return VersionPlan(planned.found, to, why_not=why, refused=Refused(error, mendable=False))
+def _refused_at_second_step(context: TableContext, to: int) -> VersionPlan | None:
+    """Return the refusal of the step from version 8 to ``to``, for a table of version 6; None if the step is possible, or the first one is not."""
+    if to <= OLDEST_WRITTEN or version_changes.why_not_to_version_8(context.config):
+        return None
+    config = context.config.with_properties(version_changes.to_version_8(context.config), table=context.table)
+    why = eight_and_nine.why_not_of(replace(context, config=config), to)
+    hint = f"Nothing was changed. Version {OLDEST_WRITTEN} is possible."
+    return eight_and_nine.refused(context, to, why, hint) if why else None
 
 
 def _change(context: TableContext, to: int, how: Execution) -> VersionResult:

@@ -6,8 +6,9 @@ write its log files. Only keys of file groups that the commit replaces are read 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 from pyhudi_core.engine.base import SORT, TASK, Engine, TaskInfo
 from pyhudi_core.engine.grouping import runs, slotted
 from pyhudi_core.errors import CommitAbortedError, DuplicateKeyError
-from pyhudi_core.file_groups.slice import FileSlice
+from pyhudi_core.file_groups.slice import FileSlice, SlicePiece
 from pyhudi_core.formats.key_hash import repetitions
 from pyhudi_core.index.base import Group
 from pyhudi_core.merge.merged_slice import Merging, merged_batches
@@ -145,13 +146,16 @@ class _IndexTask:
         index = MetadataTable(MetadataSlices(runtime.storage, self.own, self.data), (names.RECORD_INDEX,))
         storage = StorageBelow(runtime.storage, self.prefix)
         writing = LogWriting(storage, self.requested_time, new_token(task.number, runtime.ids))
+        index_groups = cache(index.record_groups)
         for group, changes in runs(batches, SORT):
-            self._refuse_elsewhere(index, group, changes)
+            self._refuse_elsewhere(index, index_groups, group, changes)
             stat = writing.write(names.RECORD_INDEX, group, _OF_WRITTEN, self._records(changes))
             row = {"path": stat.path, "size": stat.size, "writes": stat.rows, "deletes": stat.deletes}
             yield pa.RecordBatch.from_pylist([row], _STAT)
 
-    def _refuse_elsewhere(self, index: MetadataTable, number: int, changes: pa.Table) -> None:
+    def _refuse_elsewhere(
+        self, index: MetadataTable, index_groups: Callable[[], list[SlicePiece]], number: int, changes: pa.Table
+    ) -> None:
         """Raise `DuplicateKeyError` if a new key is in a file group that the write does not take it from. ``number``: of the index's file group."""
         came = _came(changes)
         if not came.num_rows:
@@ -164,7 +168,9 @@ class _IndexTask:
                 hint="Nothing was published; write again.",
             )
         refuse_repeated(came.column("key"))
-        known = index.record_locations_in(index.record_group(number), came.column("key").combine_chunks())
+        if number >= len(index_groups()):  # another process drops the index at this moment
+            raise names.damage(names.RECORD_INDEX, f"has no file group {number}")
+        known = index.record_locations_in(index_groups()[number], came.column("key").combine_chunks())
         if not known.num_rows:
             return
         left = changes.filter(changes.column("deleted")).column("key")
