@@ -308,13 +308,9 @@ def stamped(
     return pa.Table.from_arrays(columns, schema=pa.schema(fields))
 
 
-_ZEROS = pa.array(np.zeros(1024, np.int32))
-
-
 def one_value(text: str, count: int) -> pa.DictionaryArray:
     """Return the text ``count`` times."""
-    zeros = _ZEROS.slice(0, count) if count <= len(_ZEROS) else pa.array(np.zeros(count, np.int32))
-    return pa.DictionaryArray.from_arrays(zeros, [text])
+    return pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), count), [text])
 
 
 def filled(rows: pa.Table, stored: pa.Table | pa.RecordBatch) -> pa.Table:
