@@ -1,15 +1,15 @@
-"""Folders outside a table whose files its readers may open: the sources of bootstrapped tables.
+"""Folders outside a table that its readers and writers may open: the sources of bootstrapped tables, and the other tables of a transaction.
 
-A table's own files name its source, so a person who may write to the table can name any folder there. A reader may have more rights than this person:
-to a home folder, or to other buckets. So `open_source`, the only way out of a table, opens only folders below the table's parent folder, and folders
-that the caller allows (``allow_sources``). The root of a disk does not count as a parent folder.
+A table's own files name them, so a person who may write to the table can name any folder there. A reader may have more rights than this person:
+to a home folder, or to other buckets. So `open_source` and `open_beside`, the only ways out of a table, open only folders below the table's parent
+folder, and folders that the caller allows (``allow_sources``). The root of a disk does not count as a parent folder.
 """
 
 from __future__ import annotations
 
 import os
 
-from pyhudi_core.errors import UnsafePathError, UnsupportedTableError
+from pyhudi_core.errors import ConfigError, InvalidOptionError, UnsafePathError, UnsupportedTableError
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.storage.paths import ALLOW_SOURCES, Location, parse_location, sources_text
@@ -30,7 +30,7 @@ def open_source(table: Storage, folder: str) -> Storage:
             path=source.text,
             hint="Read it with Apache Hudi, or copy the rows to the storage of the table.",
         )
-    if not any(_is_in(source, allowed) for allowed in (_parent(own), *map(parse_location, table.allowed_sources))):
+    if not _is_allowed(table, source):
         raise UnsafePathError(
             f"The table's files say that rows are in {source.text}, outside of the folder that holds the table",
             table=table.location,
@@ -38,7 +38,62 @@ def open_source(table: Storage, folder: str) -> Storage:
             hint="Nothing there was opened. Who may write to the table can name any folder there. If this one is right, allow it:"
             f" storage_options={{{ALLOW_SOURCES!r}: {sources_text([source.text])!r}}}.",
         )
-    return open_storage(folder, {} if table.capabilities.one_process else table.spec().options)
+    return _opened(table, folder)
+
+
+def open_beside(table: Storage, location: str) -> Storage:
+    """Open another table that the files of a table name as one of the same transaction, with the table's storage options.
+
+    Raises `UnsafePathError`, and opens nothing, if it is not below the table's parent and not allowed by the caller, or if the text is no location.
+    """
+    if why := why_not_beside(table, location):
+        raise UnsafePathError(
+            f"The table's files say that a transaction also changed {location[:200]}, {why}",
+            table=table.location,
+            path=location[:200],
+            hint=f"Nothing there was opened. Who may write to the table can name any folder there. {_allowing(location)}",
+        )
+    return _opened(table, location)
+
+
+def refuse_beside(table: Storage, location: str) -> None:
+    """Raise `InvalidOptionError` if readers and writers of a table with the same storage options could not open another table of a transaction."""
+    if why := why_not_beside(table, location):
+        raise InvalidOptionError(
+            f"A transaction cannot change this table together with {location}, {why}",
+            table=table.location,
+            hint="Nothing was written. Who finds an unfinished transaction opens all of its tables, and no table may name any folder. "
+            f"{_allowing(location)} Its other readers and writers need the same option.",
+        )
+
+
+def why_not_beside(table: Storage, location: str) -> str:
+    """Return why a table's files must not lead to another table, as the end of a sentence; empty if they may."""
+    try:
+        place = parse_location(location)
+    except (ConfigError, UnsafePathError):
+        return "which is no location of a table"
+    if place.scheme == "memory" == parse_location(table.location).scheme or _is_allowed(table, place):
+        return ""  # what is in memory belongs to this process
+    return "outside of the folder that holds the table"
+
+
+def _allowing(location: str) -> str:
+    return (
+        f"If this place is right, allow it: storage_options={{{ALLOW_SOURCES!r}: {sources_text([location[:200]])!r}}}."
+    )
+
+
+def _opened(table: Storage, location: str) -> Storage:
+    return open_storage(location, {} if table.capabilities.one_process else table.spec().options)
+
+
+def _is_allowed(table: Storage, place: Location) -> bool:
+    """Say whether a place is below the table's parent folder, or below one that the caller allows."""
+    return any(
+        _is_in(place, one)
+        for one in (_parent(parse_location(table.location)), *map(parse_location, table.allowed_sources))
+    )
 
 
 def _is_in(source: Location, allowed: Location) -> bool:
