@@ -126,6 +126,33 @@ def decode_record(
         raise CorruptAvroError(message, path=path or None, detail=detail, hint=_HINT) from error
 
 
+def decode_records(data: bytes, *, path: str = "", max_bytes: int = 64 << 20) -> tuple[list[Any], dict[str, str]]:
+    """Return all records of a container file with any number of blocks, and its header. Raises as `decode_record`."""
+    if len(data) > max_bytes:
+        raise _too_large(path, max_bytes, len(data))
+    try:
+        cursor = _Cursor(data)
+        metadata = cursor.metadata()
+        sync, codec = cursor.take(SYNC_SIZE), metadata.get("avro.codec", b"null")
+        parsed, _ = _reader(_schema_text(metadata), None)
+        records, left = list[Any](), max_bytes
+        while not cursor.at_end:
+            count, packed = cursor.long(), cursor.take(cursor.long())
+            block = _inflated(packed, codec, path, left)
+            left -= len(block)
+            if not 0 <= count <= len(block):
+                raise ValueError(f"a block of {len(block)} bytes is said to have {count} records")
+            stream = BytesIO(block)
+            records += (fastavro.schemaless_reader(stream, parsed, None) for _ in range(count))
+            if stream.tell() != len(block) or cursor.take(SYNC_SIZE) != sync:
+                raise ValueError("a block does not end where its records do")
+        return records, {name: value.decode() for name, value in metadata.items()}
+    except DECODE_ERRORS as error:
+        raise CorruptAvroError(
+            f"Not a readable Avro file: {error!s:.200}", path=path or None, detail=str(error), hint=_HINT
+        ) from error
+
+
 def sync_marker_of(data: bytes, *, path: str = "") -> bytes:
     """Return the 16 bytes of the sync marker. Raises `CorruptAvroError`."""
     try:
