@@ -14,7 +14,7 @@ from typing import Any
 import fastavro
 
 from pyhudi_core.errors import CorruptAvroError
-from pyhudi_core.formats.avro.container import DECODE_ERRORS, decode_records
+from pyhudi_core.formats.avro.container import DECODE_ERRORS, refuse_bomb
 from pyhudi_core.iceberg.partition_spec import FIRST_FIELD, SpecField
 
 EXISTING, ADDED, DELETED = 0, 1, 2
@@ -123,9 +123,13 @@ def decode(data: bytes, path: str) -> tuple[list[Entry], Mapping[str, str]]:
     Raises `CorruptAvroError`, also for records without the fields that this project writes, and `LimitExceededError`.
     """
     try:
-        found, header = decode_records(data, path=path)
+        refuse_bomb(data, path=path, checked=_with_partition)
+        reader = fastavro.reader(BytesIO(data))
+        found, header = list(reader), reader.metadata
     except CorruptAvroError as error:
         raise unreadable(path, error.detail or error.message) from error
+    except DECODE_ERRORS as error:
+        raise unreadable(path, str(error)) from error
     for record in found:
         is_list = isinstance(record, dict) and "manifest_path" in record
         if not _has(record, _IN_LIST if is_list else _IN_MANIFEST):
@@ -145,6 +149,16 @@ _IN_MANIFEST: Mapping[str, Any] = {
     "sequence_number": int,
     "data_file": {"file_path": str, "partition": dict, "record_count": int},
 }
+
+
+def _with_partition(schema: str) -> str:
+    """Return a schema whose partition has a field: that of a table without partitions has none, and is the only value without bytes."""
+    found = json.loads(schema)
+    for field in found["fields"]:
+        for inside in field["type"]["fields"] if field["name"] == "data_file" else ():
+            if inside["name"] == "partition" and not inside["type"]["fields"]:
+                inside["type"]["fields"] = [{"name": "none", "type": "boolean"}]
+    return json.dumps(found)
 
 
 def _has(record: object, wanted: Mapping[str, Any]) -> bool:

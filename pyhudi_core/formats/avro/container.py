@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from io import BytesIO
 from typing import Any
@@ -126,27 +126,25 @@ def decode_record(
         raise CorruptAvroError(message, path=path or None, detail=detail, hint=_HINT) from error
 
 
-def decode_records(data: bytes, *, path: str = "", max_bytes: int = 64 << 20) -> tuple[list[Any], dict[str, str]]:
-    """Return all records of a container file with any number of blocks, and its header. Raises as `decode_record`."""
+def refuse_bomb(data: bytes, *, path: str = "", checked: Callable[[str], str] = str, max_bytes: int = 64 << 20) -> None:
+    """Raise as `decode_record` unless a decoder of container files with many records needs memory in proportion to ``max_bytes``.
+
+    ``checked``: returns the text of a schema that is checked in place of the one in the file.
+    """
     if len(data) > max_bytes:
         raise _too_large(path, max_bytes, len(data))
     try:
         cursor = _Cursor(data)
         metadata = cursor.metadata()
         sync, codec = cursor.take(SYNC_SIZE), metadata.get("avro.codec", b"null")
-        parsed, _ = _reader(_schema_text(metadata), None)
-        records, left = list[Any](), max_bytes
+        safe_schema(checked(_schema_text(metadata)))
+        left = max_bytes
         while not cursor.at_end:
-            count, packed = cursor.long(), cursor.take(cursor.long())
-            block = _inflated(packed, codec, path, left)
-            left -= len(block)
-            if not 0 <= count <= len(block):
-                raise ValueError(f"a block of {len(block)} bytes is said to have {count} records")
-            stream = BytesIO(block)
-            records += (fastavro.schemaless_reader(stream, parsed, None) for _ in range(count))
-            if stream.tell() != len(block) or cursor.take(SYNC_SIZE) != sync:
-                raise ValueError("a block does not end where its records do")
-        return records, {name: value.decode() for name, value in metadata.items()}
+            count = cursor.long()
+            size = len(_inflated(cursor.take(cursor.long()), codec, path, left))
+            left -= size
+            if not 0 <= count <= size or cursor.take(SYNC_SIZE) != sync:
+                raise ValueError(f"a block of {size} bytes is said to have {count} records")
     except DECODE_ERRORS as error:
         raise CorruptAvroError(
             f"Not a readable Avro file: {error!s:.200}", path=path or None, detail=str(error), hint=_HINT
