@@ -67,7 +67,7 @@ class Checkpoint:
             found = json.loads(commit.extra.get(f"{CONSUMER_KEY}{name}", ""))
             until = str(found["until"])
             return cls(str(found["source"]), until, str(found.get("restored", until)))
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             return None
 
 

@@ -38,7 +38,7 @@ from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.no_table import no_table
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.storage.own_part import HOODIE, is_table
-from pyhudi_core.storage.paths import Place, is_catalog_address
+from pyhudi_core.storage.paths import Place, is_catalog_address, options_in_lake
 from pyhudi_core.table import HudiTable
 from pyhudi_core.transaction import heartbeat
 from pyhudi_core.transaction.layout import HEARTBEATS
@@ -125,7 +125,10 @@ class Lake:
 
     def table(self, name: str, options: Mapping[str, object] | None = None) -> HudiTable:
         """Open a table. Raises as `open_table`: `TableNotFoundError` if there is no table of this name."""
-        return open_table(self.location_of(name), self.storage_options, {**self.options, **(options or {})})
+        return open_table(self.location_of(name), self._storage(name), {**self.options, **(options or {})})
+
+    def _storage(self, name: str) -> Mapping[str, str]:
+        return options_in_lake(self.storage_options, self.location, name)
 
     def create(
         self,
@@ -138,7 +141,7 @@ class Lake:
     ) -> HudiTable:
         """Create a table. After the name, the arguments are those of `create_table` after the location; the errors are the same."""
         own, where = {**self.options, **(options or {})}, self.location_of(name)
-        return create_table(where, schema, record_key, options=own, storage_options=self.storage_options, **arguments)
+        return create_table(where, schema, record_key, options=own, storage_options=self._storage(name), **arguments)
 
     def create_or_open(
         self, name: str, schema: Any, record_key: str | Sequence[str] | None = None, **arguments: Any

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
+from itertools import product
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -31,6 +32,7 @@ from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.storage.paths import parse_location
 from pyhudi_core.storage.same_place import same_folder, see_same_object
+from pyhudi_core.storage.sources import refuse_beside
 from pyhudi_core.table import HudiTable
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
@@ -341,9 +343,13 @@ def checked(tables: Sequence[HudiTable], *, written: bool = False) -> Sequence[H
     for table in tables if written else ():
         table.config.refuse_writing(table.location)
     # A handle that opens tables beside it in its own way needs no options for it.
-    _refuse_other_stores([table._opened.storage for table in tables if table._opened.beside is None])
+    by_options = [table._opened.storage for table in tables if table._opened.beside is None]
+    _refuse_other_stores(by_options)
     real = [table._opened.storage.real_location for table in tables]  # a link may lead to the same table
     refuse_apart([table.location for table in tables], [table.config.timeline_timezone for table in tables], real)
+    for storage, table in product(by_options if written else (), tables):
+        if not storage.is_at(table.location):
+            refuse_beside(storage, table.location)
     return tables
 
 

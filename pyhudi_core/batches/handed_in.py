@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -193,10 +194,64 @@ def _read(context: TableContext, name: str) -> tuple[HandedIn | None, tuple[str,
         return None, None
     try:
         with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
-            return HandedIn(match[1], name, reader.read_all(), **_notes(reader.schema.metadata)), None
-    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, AttributeError, HudiError) as error:
+            return HandedIn(match[1], name, _rows(reader, data), **_notes(reader.schema.metadata)), None
+    except (
+        pa.ArrowException,
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+        struct.error,
+        HudiError,
+    ) as error:
         what = f"The batch cannot be read: {error}"
         return None, (match[1], CorruptionError(what, table=context.table, path=path, hint="Write it again."))
+
+
+def _rows(reader: pa.ipc.RecordBatchStreamReader, data: bytes) -> pa.Table:
+    """Return the rows in a file, which have no more bytes than the file. Raises `ValueError` for what no writer hands in."""
+    if not all(_is_plain(column.type) for column in reader.schema):
+        raise ValueError("it has a type that no batch has")
+    messages = pa.ipc.MessageReader.open_stream(pa.py_buffer(data))
+    messages.read_next_message()  # the schema
+    for message in messages:
+        if message.type != "record batch" or _is_compressed(message.metadata.to_pybytes()):
+            raise ValueError("its rows are compressed")
+    rows = reader.read_all()
+    if rows.num_rows > len(data):
+        raise ValueError(f"it is said to have {rows.num_rows} rows")
+    rows.validate(full=True)  # otherwise places in it may lead anywhere in the memory of this process
+    return rows
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    """Say whether a type has each of its values in the file, and not many times the same one."""
+    types = pa.types
+    if types.is_struct(kind):
+        return all(_is_plain(field.type) for field in kind)
+    if types.is_map(kind):
+        return _is_plain(kind.key_type) and _is_plain(kind.item_type)
+    if types.is_list(kind) or types.is_large_list(kind):
+        return _is_plain(kind.value_type)
+    texts = types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind) or types.is_large_binary(kind)
+    return texts or types.is_primitive(kind) or types.is_decimal(kind) or types.is_fixed_size_binary(kind)
+
+
+def _is_compressed(message: bytes) -> bool:
+    """Say whether the record batch in a message of Arrow is compressed (Arrow's ``Message.fbs``, which Arrow has checked): it names a compression."""
+    header = _field(message, *struct.unpack_from("<I", message), 2)
+    return bool(_field(message, header + struct.unpack_from("<I", message, header)[0], 3))
+
+
+def _field(message: bytes, table: int, number: int) -> int:
+    """Return the place of a field of a FlatBuffers table; 0 if the table does not have it."""
+    listing = table - struct.unpack_from("<i", message, table)[0]
+    (size,) = struct.unpack_from("<H", message, listing)
+    place = 4 + 2 * number
+    (offset,) = struct.unpack_from("<H", message, listing + place) if place < size else (0,)
+    return table + offset if offset else 0
 
 
 def _notes(said: Mapping[bytes, bytes]) -> dict[str, Any]:

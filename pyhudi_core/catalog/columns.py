@@ -80,7 +80,7 @@ def from_pieces(name: str, parameters: Mapping[str, str]) -> object:
     try:
         count = int(parameters.get(f"{name}.numParts", "0"))
         return json.loads("".join(parameters[f"{name}.part.{n}"] for n in range(count))) if count else None
-    except (KeyError, ValueError):
+    except (KeyError, ValueError, RecursionError):
         return None
 
 

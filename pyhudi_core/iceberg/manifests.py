@@ -14,7 +14,7 @@ from typing import Any
 import fastavro
 
 from pyhudi_core.errors import CorruptAvroError
-from pyhudi_core.formats.avro.container import DECODE_ERRORS
+from pyhudi_core.formats.avro.container import DECODE_ERRORS, refuse_bomb
 from pyhudi_core.iceberg.partition_spec import FIRST_FIELD, SpecField
 
 EXISTING, ADDED, DELETED = 0, 1, 2
@@ -102,23 +102,80 @@ def encode_list(manifests: Iterable[Entry], header: Mapping[str, str], sync: byt
 def _container(records: Iterable[Entry], schema: Any, header: Mapping[str, str], sync: bytes) -> bytes:
     body = BytesIO()
     metadata = {"format-version": "2", **header}
-    fastavro.writer(
-        body, schema, records, codec="deflate", metadata=metadata, sync_marker=sync[:_SYNC], codec_compression_level=1
-    )
+    try:
+        fastavro.writer(
+            body,
+            schema,
+            records,
+            codec="deflate",
+            metadata=metadata,
+            sync_marker=sync[:_SYNC],
+            codec_compression_level=1,
+        )
+    except DECODE_ERRORS as error:  # entries of older manifests are written again
+        raise unreadable("", f"an entry does not fit: {error}") from error
     return body.getvalue()
 
 
 def decode(data: bytes, path: str) -> tuple[list[Entry], Mapping[str, str]]:
-    """Return the records of a manifest or a manifest list, and its header. Raises `CorruptAvroError`."""
+    """Return the records of a manifest or a manifest list, and its header.
+
+    Raises `CorruptAvroError`, also for records without the fields that this project writes, and `LimitExceededError`.
+    """
     try:
+        refuse_bomb(data, path=path, checked=_with_partition)
         reader = fastavro.reader(BytesIO(data))
-        return list(reader), reader.metadata
+        found, header = list(reader), reader.metadata
+    except CorruptAvroError as error:
+        raise unreadable(path, error.detail or error.message) from error
     except DECODE_ERRORS as error:
-        raise CorruptAvroError(
-            f"A file of the table's Iceberg metadata cannot be read: {error!s:.200}",
-            path=path,
-            hint="Delete the folder metadata/ of the table, and sync again; no data is lost.",
-        ) from error
+        raise unreadable(path, str(error)) from error
+    for record in found:
+        is_list = isinstance(record, dict) and "manifest_path" in record
+        if not _has(record, _IN_LIST if is_list else _IN_MANIFEST):
+            raise unreadable(path, "a record does not have the fields of a manifest")
+    return found, header
+
+
+_IN_LIST: Mapping[str, Any] = {
+    "manifest_path": str,
+    **dict.fromkeys(
+        ("partition_spec_id", "sequence_number", "min_sequence_number", "added_snapshot_id", "added_files_count",
+         "existing_files_count", "deleted_files_count", "added_rows_count", "existing_rows_count"), int),
+}  # fmt: skip
+_IN_MANIFEST: Mapping[str, Any] = {
+    "status": int,
+    "snapshot_id": int,
+    "sequence_number": int,
+    "data_file": {"file_path": str, "partition": dict, "record_count": int},
+}
+
+
+def _with_partition(schema: str) -> str:
+    """Return a schema whose partition has a field: that of a table without partitions has none, and is the only value without bytes."""
+    found = json.loads(schema)
+    for field in found["fields"]:
+        for inside in field["type"]["fields"] if field["name"] == "data_file" else ():
+            if inside["name"] == "partition" and not inside["type"]["fields"]:
+                inside["type"]["fields"] = [{"name": "none", "type": "boolean"}]
+    return json.dumps(found)
+
+
+def _has(record: object, wanted: Mapping[str, Any]) -> bool:
+    """Say whether a record has fields of these types."""
+    return isinstance(record, dict) and all(
+        _has(record.get(name), kind) if isinstance(kind, Mapping) else isinstance(record.get(name), kind)
+        for name, kind in wanted.items()
+    )
+
+
+def unreadable(path: str, why: str) -> CorruptAvroError:
+    """Return the error for a manifest that this project has not written in this way."""
+    return CorruptAvroError(
+        f"A file of the table's Iceberg metadata cannot be read: {why:.200}",
+        path=path or None,
+        hint="Delete the folder metadata/ of the table, and sync again; no data is lost.",
+    )
 
 
 def header_of(

@@ -13,6 +13,7 @@ from typing import Any
 
 from pyhudi_core.errors import CorruptionError, ObjectNotFoundError, UnsupportedTableError
 from pyhudi_core.iceberg.columns import IcebergColumns
+from pyhudi_core.model.instant import is_time
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.transaction.publication import create_once
 
@@ -24,6 +25,9 @@ SYNCED = "pyhudi.synced"
 NUMBERS = "pyhudi.column-numbers"
 MAPPING = "schema.name-mapping.default"
 INSTANT, COMPLETED = "hudi.instant", "hudi.completion-time"
+_MOST_DIGITS = 18
+_UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
+"""What the look at JSON of somebody else raises."""
 _AGAIN = "Delete the folder metadata/ of the table, and sync again; no data is lost."
 
 
@@ -107,7 +111,7 @@ def is_ours(storage: Storage) -> bool:
     number = _hint(storage)
     try:
         return number is not None and SYNCED in json.loads(storage.get(version_path(number)))["properties"]
-    except (ValueError, KeyError, TypeError, ObjectNotFoundError):
+    except (*_UNREADABLE, ObjectNotFoundError):
         return False
 
 
@@ -130,7 +134,8 @@ def load(storage: Storage) -> TableMetadata | None:
         raw = json.loads(storage.get(path))
         found = TableMetadata(newest, raw)
         refuse_foreign(found, storage.location)
-    except (ValueError, KeyError, TypeError, ObjectNotFoundError) as error:
+        _refuse_malformed(found)
+    except (*_UNREADABLE, ObjectNotFoundError) as error:
         raise CorruptionError(
             f"The table's Iceberg metadata cannot be read: {error!s:.200}",
             table=storage.location,
@@ -138,6 +143,30 @@ def load(storage: Storage) -> TableMetadata | None:
             hint=_AGAIN,
         ) from error
     return found
+
+
+def _refuse_malformed(found: TableMetadata) -> None:
+    """Raise one of `_UNREADABLE` unless the metadata has what a sync looks at: a person may have written it."""
+    raw = found.raw
+    numbers = [raw[name] for name in ("last-sequence-number", "last-updated-ms", "last-column-id", "current-schema-id")]
+    texts = [raw["location"], *found.properties.values()]
+    for one in found.snapshots:
+        numbers += (one[name] for name in ("snapshot-id", "sequence-number", "timestamp-ms", "schema-id"))
+        texts += (one["manifest-list"], one["summary"][COMPLETED])
+        if not is_time(one["summary"][INSTANT]):
+            raise ValueError("a snapshot names no instant")
+    numbers += (one["snapshot-id"] for one in raw["snapshot-log"])
+    numbers += (one["schema-id"] for one in raw["schemas"])
+    synced = json.loads(found.properties[SYNCED])
+    texts += (*synced["commits"], *synced["cleans"])
+    for columns in found.columns():
+        numbers += (*columns.numbers.values(), *(number for number, _ in columns.paths().values()))
+        texts += (kind if isinstance(kind, str) else kind["type"] for _, kind in columns.paths().values())
+        texts += (name for path in columns.paths() for name in path)
+        numbers += (one["field-id"] for one in columns.mapping)
+        texts += (name for one in columns.mapping for name in one["names"])
+    if not all(type(number) is int for number in numbers) or not all(isinstance(text, str) for text in texts):
+        raise TypeError("a number or a text is none")
 
 
 def store(storage: Storage, made: TableMetadata) -> bool:
@@ -180,7 +209,7 @@ def _hint(storage: Storage) -> int | None:
         text = storage.get(HINT).strip()
     except ObjectNotFoundError:
         return None
-    return int(text) if text.isdigit() else None
+    return int(text) if text.isdigit() and len(text) <= _MOST_DIGITS else None
 
 
 def _put_hint(storage: Storage, number: int) -> None:

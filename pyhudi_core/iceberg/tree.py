@@ -17,6 +17,7 @@ from operator import itemgetter
 from typing import Any
 
 from pyhudi_core.errors import CorruptAvroError
+from pyhudi_core.formats.avro.container import DECODE_ERRORS
 from pyhudi_core.iceberg import manifests
 from pyhudi_core.iceberg.bounds import encoded
 from pyhudi_core.iceberg.manifests import ADDED, DELETED, EXISTING, Entry
@@ -75,8 +76,8 @@ class Tree:
         """Read a manifest list. Raises `CorruptAvroError`."""
         lines, header = manifests.decode(read(path), path)
         live = [line for line in lines if line["added_files_count"] + line["existing_files_count"]]
-        firsts = [(int(spec), str(part), str(file_id)) for spec, part, file_id in json.loads(header.get(LEAVES, "[]"))]
-        if len(firsts) != len(live):
+        firsts = _firsts(header)
+        if firsts is None or len(firsts) != len(live):
             raise CorruptAvroError(
                 "A manifest list of the table's Iceberg metadata was not written by this project",
                 path=path,
@@ -161,6 +162,14 @@ class Tree:
         return found
 
 
+def _firsts(header: Mapping[str, str]) -> list[Key] | None:
+    """Return the first keys of the leaves; None if the header has no readable ones."""
+    try:
+        return [(int(spec), str(part), str(file_id)) for spec, part, file_id in json.loads(header.get(LEAVES, "[]"))]
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        return None
+
+
 def removed_in(read: Read, path: str, snapshot_id: int) -> list[str]:
     """Return the files that a snapshot removes, as its manifests name them; ``path``: its manifest list."""
     lines, _ = manifests.decode(read(path), path)
@@ -193,7 +202,10 @@ def _line(writing: Writing, spec_id: int, entries: Sequence[Entry]) -> Entry:
 
 
 def _summary(one: SpecField, entries: Sequence[Entry]) -> dict[str, Any]:
-    values = [entry["data_file"]["partition"][one.name] for entry in entries]
+    values = [entry["data_file"]["partition"].get(one.name) for entry in entries]
     known = [value for value in values if value is not None]
-    low, high = (encoded(bound(known), one.kind) if known else None for bound in (min, max))
+    try:
+        low, high = (encoded(bound(known), one.kind) if known else None for bound in (min, max))
+    except DECODE_ERRORS as error:
+        raise manifests.unreadable("", f"a value of the partition field {one.name!r} does not fit: {error}") from error
     return {"contains_null": len(known) < len(values), "contains_nan": None, "lower_bound": low, "upper_bound": high}

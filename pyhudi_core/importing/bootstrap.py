@@ -20,6 +20,7 @@ from pyhudi_core.conflicts.requirement import CommitRequirement, TableState
 from pyhudi_core.engine.choice import frame_of
 from pyhudi_core.engine.reading import Reading, TaskGroup
 from pyhudi_core.errors import (
+    CorruptTimelineError,
     InvalidOptionError,
     TableExistsError,
     TableNotFoundError,
@@ -347,8 +348,15 @@ def _newest(table: HudiTable) -> str:
 
 def _files_of(commit: CommitMetadata, source: str) -> dict[str, int]:
     """Return the files of the source that a commit has loaded, with their bytes."""
-    entry = json.loads(commit.extra.get(BOOTSTRAP_KEY) or "{}")
-    return entry["files"] if entry.get("source") == source else {}
+    try:
+        entry = json.loads(commit.extra.get(BOOTSTRAP_KEY) or "{}")
+        files = entry["files"] if entry.get("source") == source else {}
+        return {str(name): int(size) for name, size in files.items()}
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        raise CorruptTimelineError(
+            f"The list of loaded files that a commit stores under {BOOTSTRAP_KEY!r} is damaged: {error!s:.200}",
+            hint="Roll the commit back, or bootstrap a new table; without the list, files would be loaded twice.",
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ def read_definitions(storage: Storage, path: str) -> tuple[IndexDefinition, ...]
             raise ValueError(f"it has {info.size:,} bytes")
         found = json.loads(storage.get(path))["indexDefinitions"].values()
         return tuple(_definition(item) for item in found)
-    except (ValueError, KeyError, TypeError, AttributeError, ObjectNotFoundError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ObjectNotFoundError) as error:
         _log.warning("the index definitions of %s in %s are passed over: %s", storage.location, path, error)
         return ()
 
@@ -116,7 +116,7 @@ def changed_definitions(
     try:
         found = json.loads(known or b"{}")
         others = dict(found.get("indexDefinitions") or {})
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         found, others = {}, {}
     kept = {name: item for name, item in others.items() if name not in removed}
     made = {
@@ -139,9 +139,14 @@ def with_versions(known: bytes) -> bytes:
 
     Raises `ValueError` for bytes that are not definitions.
     """
-    found = json.loads(known)
+    try:
+        found = json.loads(known)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
     if not isinstance(found, dict) or not isinstance(found.get("indexDefinitions"), dict):
         raise ValueError("the file has no indexDefinitions")
+    if not all(isinstance(item, dict) for item in found["indexDefinitions"].values()):
+        raise ValueError("a definition is no object")
     named = {name: {"version": V1, **item} for name, item in found["indexDefinitions"].items()}
     return json.dumps({**found, "indexDefinitions": named}, indent=2, separators=(",", " : ")).encode()
 

@@ -21,7 +21,7 @@ from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime.base import Clock, Runtime
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.below import StorageBelow
-from pyhudi_core.storage.opening import open_storage
+from pyhudi_core.storage.sources import open_beside
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
 
@@ -58,7 +58,7 @@ class CommitProtocol:
         protections: all on, except in tests.
         pre_commit: validators of every commit of this handle, those of table services included.
         remembered: a handle's memory between decisions (``transaction/decision.py``).
-        beside: opens the storage of another table; None: by its location, with the options of this one.
+        beside: opens the storage of another table; None: by its location, as `open_beside` (``storage/sources.py``) allows.
     """
 
     storage: Storage
@@ -71,8 +71,8 @@ class CommitProtocol:
     beside: Callable[[str], Storage] | None = None
 
     def open_beside(self, location: str) -> Storage:
-        """Return the storage of another table, which takes part in a decision with this one."""
-        return open_storage(location, self.storage.spec().options) if self.beside is None else self.beside(location)
+        """Return the storage of another table, which takes part in a decision with this one. Raises `UnsafePathError`."""
+        return open_beside(self.storage, location) if self.beside is None else self.beside(location)
 
 
 @dataclass(frozen=True, slots=True)

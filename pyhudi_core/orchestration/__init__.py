@@ -18,10 +18,10 @@ They are as stable as the names of ``pyhudi``, do not depend on an orchestrator,
 
 From lower layers: the available table services (`service_kinds`, and only their names: `SERVICE_NAMES`), before a table is opened; checks of options
 before a run (`options_for_open`, `refuse_unfit_options`); a write that retries, and asks before it commits (`commit_with_retries`); writes to several
-tables that become visible together (`CommitTogether`, `why_not_together`, `refuse_apart`, `refuse_torn`); the counterpart of `pyhudi.commit_for`,
-which requests a write from another process and permits its commit (`WriteRequest`, `RemoteGate`, `open_gate`, `schema_text`); rows of any kind as one
-Arrow table (`as_table`); options that would have kept expired files (`how_to_keep_more`); names of options with secrets (`is_secret`); and the error
-for an extra that is not installed (`from_extra`).
+tables that become visible together (`CommitTogether`, `why_not_together`, `refuse_apart`, `refuse_torn`), of one lake (`options_in_lake`); the
+counterpart of `pyhudi.commit_for`, which requests a write from another process and permits its commit (`WriteRequest`, `RemoteGate`, `open_gate`,
+`schema_text`); rows of any kind as one Arrow table (`as_table`); options that would have kept expired files (`how_to_keep_more`); names of options
+with secrets (`is_secret`); and the error for an extra that is not installed (`from_extra`).
 """
 
 from typing import TYPE_CHECKING
@@ -97,6 +97,7 @@ if TYPE_CHECKING:
     from pyhudi_core.read.expired import how_to_keep_more as how_to_keep_more
     from pyhudi_core.services.registry import service_kinds as service_kinds
     from pyhudi_core.services.upkeep_rules import SERVICE_NAMES as SERVICE_NAMES
+    from pyhudi_core.storage.paths import options_in_lake as options_in_lake
     from pyhudi_core.table_transactions import CommitTogether as CommitTogether
     from pyhudi_core.table_transactions import refuse_apart as refuse_apart
     from pyhudi_core.table_transactions import refuse_torn as refuse_torn
@@ -154,6 +155,7 @@ _HOMES = {
     "only_values": "orchestration.data",
     "open_gate": "orchestration.remote_write",
     "options_for_open": "options",
+    "options_in_lake": "storage.paths",
     "own_part": "orchestration.sharing",
     "positions_of": "orchestration.checkpoints",
     "refuse_if_consumed": "orchestration.incremental",

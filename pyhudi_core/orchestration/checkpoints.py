@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from pyhudi_core.errors import CorruptTimelineError
 from pyhudi_core.orchestration import past_commits
 
 if TYPE_CHECKING:
@@ -143,10 +144,21 @@ def _merged(commits: Iterable[CommitMetadata]) -> dict[tuple[str, str], Position
     for commit in commits:
         for key, text in commit.extra.items():
             if key.startswith(PREFIX):
-                for asset, entry in json.loads(text).items():
+                for asset, position in _parsed(key, text).items():
                     place = (key.removeprefix(PREFIX), asset)
-                    found[place] = found.get(place, _NO_POSITION).merged(Position.from_json(entry))
+                    found[place] = found.get(place, _NO_POSITION).merged(position)
     return found
+
+
+def _parsed(key: str, text: str) -> dict[str, Position]:
+    """Return the positions in an entry of a commit, by asset. Raises `CorruptTimelineError`."""
+    try:
+        return {str(asset): Position.from_json(entry) for asset, entry in json.loads(text).items()}
+    except (ValueError, TypeError, AttributeError, AssertionError, RecursionError) as error:
+        raise CorruptTimelineError(
+            f"The positions of readers that a commit stores under {key[:200]!r} are damaged: {error!s:.200}",
+            hint="Roll the commit back, or restore the table to before it; without the positions, it is not known what was read.",
+        ) from error
 
 
 def _has_positions(commit: CommitMetadata) -> bool:

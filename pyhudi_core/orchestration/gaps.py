@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Literal, get_args
 
 from pyhudi_core.errors import InvalidOptionError
@@ -55,8 +55,19 @@ class Gap:
 
 
 def gaps_in(extra: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return the gaps in a commit's extra metadata."""
-    return [json.loads(text) for key, text in sorted(extra.items()) if key.startswith(PREFIX)]
+    """Return the gaps in a commit's extra metadata, without entries that this package has not written."""
+    found = (_parsed(text) for key, text in sorted(extra.items()) if key.startswith(PREFIX))
+    return [one for one in found if one is not None]
+
+
+def _parsed(text: str) -> dict[str, str] | None:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    names = {each.name for each in fields(Gap)}
+    is_gap = isinstance(found, dict) and found.keys() >= names and all(isinstance(one, str) for one in found.values())
+    return found if is_gap else None
 
 
 def acceptance_of(entries: Mapping[str, str], setting: str = SETTING) -> Acceptance | None:

@@ -60,7 +60,7 @@ def query_in(commit: CommitMetadata, key: str) -> tuple[str, str]:
     try:
         found = json.loads(commit.extra.get(key, ""))
         return str(found["query"]), str(found["planned"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return "", ""
 
 

@@ -51,6 +51,8 @@ _AZURE_ADDRESS = re.compile(
     r"^https://([a-z0-9-]{3,})\.(?:dfs|blob)\.([a-z0-9.-]+\.[a-z]+)/([^/@:?#]+)(/[^?#]*)?$", re.IGNORECASE
 )
 """An address of Azure as the portal shows it."""
+_NO_NAME = re.compile("[\\0\\ud800-\\udc7f\\udd00-\\udfff]")
+"""What no name of a file has. The other surrogates stand for bytes that are no UTF-8."""
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
 
 
@@ -117,9 +119,10 @@ def parse_location(location: Place) -> Location:
             f"The location is a {type(location).__name__}, not a path",
             hint="Give a folder as text or Path, or an s3:// location.",
         )
-    if not location or "\0" in location:
+    if not location or _NO_NAME.search(location):
         raise ConfigError(
-            "The location is empty or contains a NUL character", hint="Give a folder or an s3:// location."
+            "The location is empty, or contains a NUL or an incomplete character",
+            hint="Give a folder or an s3:// location.",
         )
     if location.startswith("~"):
         raise ConfigError(
@@ -220,6 +223,14 @@ def allowing(options: Mapping[str, str] | None, sources: Place | Sequence[Place]
     more = [sources] if isinstance(sources, str | os.PathLike) else sources
     folders = [*parse_sources(given.get(ALLOW_SOURCES, "")), *(os.fspath(folder) for folder in more)]
     return {**given, ALLOW_SOURCES: sources_text(folders)}
+
+
+def options_in_lake(options: Mapping[str, str] | None, lake: str, name: str) -> Mapping[str, str]:
+    """Return the storage options of a table of a lake, by its name, such as ``sales/orders``.
+
+    The caller named the lake, so the table may take part in transactions with all tables there, also with those above its parent folder.
+    """
+    return allowing(options, lake) if "/" in name and not is_catalog_address(lake) else options or {}
 
 
 def check_path(path: str, table: str) -> str:

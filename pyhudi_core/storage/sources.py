@@ -1,15 +1,16 @@
-"""Folders outside a table whose files its readers may open: the sources of bootstrapped tables.
+"""Folders outside a table that its readers and writers may open: the sources of bootstrapped tables, and the other tables of a transaction.
 
-A table's own files name its source, so a person who may write to the table can name any folder there. A reader may have more rights than this person:
-to a home folder, or to other buckets. So `open_source`, the only way out of a table, opens only folders below the table's parent folder, and folders
-that the caller allows (``allow_sources``). The root of a disk does not count as a parent folder.
+A table's own files name them, so a person who may write to the table can name any folder there. A reader may have more rights than this person:
+to a home folder, or to other buckets. So `open_source` and `open_beside`, the only ways out of a table, open only folders near the table, and folders
+that the caller allows (``allow_sources``). Near are, for a source, folders below the table's parent folder; for another table of a transaction, tables
+below the folder above that parent, so that ``silver/orders`` and ``gold/days`` of one lake find each other. The root of a disk does not count.
 """
 
 from __future__ import annotations
 
 import os
 
-from pyhudi_core.errors import UnsafePathError, UnsupportedTableError
+from pyhudi_core.errors import ConfigError, InvalidOptionError, UnsafePathError, UnsupportedTableError
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.storage.paths import ALLOW_SOURCES, Location, parse_location, sources_text
@@ -30,7 +31,7 @@ def open_source(table: Storage, folder: str) -> Storage:
             path=source.text,
             hint="Read it with Apache Hudi, or copy the rows to the storage of the table.",
         )
-    if not any(_is_in(source, allowed) for allowed in (_parent(own), *map(parse_location, table.allowed_sources))):
+    if not _is_allowed(table, source, _parent(own)):
         raise UnsafePathError(
             f"The table's files say that rows are in {source.text}, outside of the folder that holds the table",
             table=table.location,
@@ -38,7 +39,60 @@ def open_source(table: Storage, folder: str) -> Storage:
             hint="Nothing there was opened. Who may write to the table can name any folder there. If this one is right, allow it:"
             f" storage_options={{{ALLOW_SOURCES!r}: {sources_text([source.text])!r}}}.",
         )
-    return open_storage(folder, {} if table.capabilities.one_process else table.spec().options)
+    return _opened(table, folder)
+
+
+def open_beside(table: Storage, location: str) -> Storage:
+    """Open another table that the files of a table name as one of the same transaction, with the table's storage options.
+
+    Raises `UnsafePathError`, and opens nothing, if it is not near the table and not allowed by the caller, or if the text is no location.
+    """
+    if why := why_not_beside(table, location):
+        raise UnsafePathError(
+            f"The table's files say that a transaction also changed {location[:200]}, {why}",
+            table=table.location,
+            path=location[:200],
+            hint=f"Nothing there was opened. Who may write to the table can name any folder there. {_allowing(location)}",
+        )
+    return _opened(table, location)
+
+
+def refuse_beside(table: Storage, location: str) -> None:
+    """Raise `InvalidOptionError` if readers and writers of a table with the same storage options could not open another table of a transaction."""
+    if why := why_not_beside(table, location):
+        raise InvalidOptionError(
+            f"A transaction cannot change this table together with {location}, {why}",
+            table=table.location,
+            hint="Nothing was written. Who finds an unfinished transaction opens all of its tables, and no table may name any folder. "
+            f"{_allowing(location)} Its other readers and writers need the same option.",
+        )
+
+
+def why_not_beside(table: Storage, location: str) -> str:
+    """Return why a table's files must not lead to another table, as the end of a sentence; empty if they may."""
+    try:
+        place = parse_location(location)
+    except (ConfigError, UnsafePathError):
+        return "which is no location of a table"
+    own = parse_location(table.location)
+    if place.scheme == "memory" == own.scheme or _is_allowed(table, place, _parent(_parent(own))):
+        return ""  # what is in memory belongs to this process
+    return "outside of the lake of the table"
+
+
+def _allowing(location: str) -> str:
+    return (
+        f"If this place is right, allow it: storage_options={{{ALLOW_SOURCES!r}: {sources_text([location[:200]])!r}}}."
+    )
+
+
+def _opened(table: Storage, location: str) -> Storage:
+    return open_storage(location, {} if table.capabilities.one_process else table.spec().options)
+
+
+def _is_allowed(table: Storage, place: Location, near: Location) -> bool:
+    """Say whether a place is below the folder ``near``, or below one that the caller allows."""
+    return any(_is_in(place, one) for one in (near, *map(parse_location, table.allowed_sources)))
 
 
 def _is_in(source: Location, allowed: Location) -> bool:
@@ -49,10 +103,10 @@ def _is_in(source: Location, allowed: Location) -> bool:
     return not outer or inner == outer or inner.startswith(f"{outer.rstrip('/')}/")
 
 
-def _parent(table: Location) -> Location:
-    """Return the folder that holds a table; of a table in the root of a disk, the table's own."""
-    path = _real(table).rpartition("/")[0]
-    return Location(table.scheme, table.bucket, path or (table.path if table.scheme == "file" else ""), table.text)
+def _parent(place: Location) -> Location:
+    """Return the folder that holds a table or a folder; of one in the root of a disk, the same folder."""
+    path = _real(place).rpartition("/")[0]
+    return Location(place.scheme, place.bucket, path or (place.path if place.scheme == "file" else ""), place.text)
 
 
 def _real(place: Location) -> str:

@@ -28,6 +28,7 @@ from pyhudi_core.errors import (
     ObjectNotFoundError,
     StorageError,
     TableNotFoundError,
+    UnsafePathError,
 )
 from pyhudi_core.model.instant import Action, Instant, State, is_time
 from pyhudi_core.opened_table.opened_table import opened_beside
@@ -246,10 +247,9 @@ def sweep(context: TableContext) -> None:
 def _is_resolved(context: TableContext, path: str) -> bool:
     try:
         texts = json.loads(context.root.get(path))["parts"]
-        parts = _parts(texts) if texts else ()
-    except (ObjectNotFoundError, ValueError, KeyError, TypeError, RecursionError):
-        return False
-    return all(_has_left(context, part) for part in parts)
+        return all(_has_left(context, part) for part in (_parts(texts) if texts else ()))
+    except (ObjectNotFoundError, UnsafePathError, ValueError, KeyError, TypeError, RecursionError):
+        return False  # also if it names a table that this process is not allowed to open
 
 
 def _has_left(context: TableContext, part: GroupPart) -> bool:

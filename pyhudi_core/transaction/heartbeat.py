@@ -124,7 +124,7 @@ def is_ours(context: TableContext, instant: Instant) -> bool:
     """Say whether a pending instant has a heartbeat that this package wrote. Hudi's heartbeats are empty."""
     try:
         return "nonce" in json.loads(read(context, instant.requested_time))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return False
 
 

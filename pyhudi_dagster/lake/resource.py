@@ -131,9 +131,12 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         release only reads the table, a log line says which operations work on the table.
         """
         options = self._options(settings) if settings is not None else dict(self.options)
-        table = hudi.open_table(self.location(name), storage_options=dict(self.storage_options), options=options)
+        table = hudi.open_table(self.location(name), storage_options=self._storage(name), options=options)
         orchestration.say_what_works(table)
         return table
+
+    def _storage(self, name: str) -> dict[str, str]:
+        return dict(orchestration.options_in_lake(self.storage_options, self.location("").rstrip("/"), name))
 
     def _options(self, settings: TableSettings) -> dict[str, object]:
         """Return the options of the lake, overridden by the options of the asset. Table options of the asset apply only when the table is created."""
@@ -155,7 +158,7 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         except TableNotFoundError:
             pass
         try:
-            return settings.create(self.location(name), schema, self.options, self.storage_options)
+            return settings.create(self.location(name), schema, self.options, self._storage(name))
         except TableExistsError:  # another run created it first
             return self._matching(name, settings)
 

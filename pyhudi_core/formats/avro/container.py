@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from io import BytesIO
 from typing import Any
@@ -124,6 +124,31 @@ def decode_record(
         detail = str(error) or type(error).__name__
         message = f"Not a readable Avro file{f' with a {expect}' if expect else ''}: {detail:.200}"
         raise CorruptAvroError(message, path=path or None, detail=detail, hint=_HINT) from error
+
+
+def refuse_bomb(data: bytes, *, path: str = "", checked: Callable[[str], str] = str, max_bytes: int = 64 << 20) -> None:
+    """Raise as `decode_record` unless a decoder of container files with many records needs memory in proportion to ``max_bytes``.
+
+    ``checked``: returns the text of a schema that is checked in place of the one in the file.
+    """
+    if len(data) > max_bytes:
+        raise _too_large(path, max_bytes, len(data))
+    try:
+        cursor = _Cursor(data)
+        metadata = cursor.metadata()
+        sync, codec = cursor.take(SYNC_SIZE), metadata.get("avro.codec", b"null")
+        safe_schema(checked(_schema_text(metadata)))
+        left = max_bytes
+        while not cursor.at_end:
+            count = cursor.long()
+            size = len(_inflated(cursor.take(cursor.long()), codec, path, left))
+            left -= size
+            if not 0 <= count <= size or cursor.take(SYNC_SIZE) != sync:
+                raise ValueError(f"a block of {size} bytes is said to have {count} records")
+    except DECODE_ERRORS as error:
+        raise CorruptAvroError(
+            f"Not a readable Avro file: {error!s:.200}", path=path or None, detail=str(error), hint=_HINT
+        ) from error
 
 
 def sync_marker_of(data: bytes, *, path: str = "") -> bytes:

@@ -124,7 +124,7 @@ def _by_group(
             continue
         stem, _, extension = text.rpartition(".")
         parts = stem.split("_")
-        if extension in BASE_EXTENSIONS and len(parts) == 3 and parts[2].isdigit():
+        if extension in BASE_EXTENSIONS and len(parts) == 3 and parts[2].isascii() and parts[2].isdigit():
             bases.setdefault(parts[0], []).append((parts[2], text, info.size))
     return bases, logs
 

@@ -54,14 +54,24 @@ class RestoreWork:
         """Read the bytes. Raises `CorruptTimelineError`."""
         try:
             found: dict[str, Any] = json.loads(data)
-            undone = [Undone(one["time"], str(Action(one["action"])), tuple(one["files"])) for one in found["undone"]]
-            return cls(tuple(undone), tuple(found["cleans"]), tuple(found["metadata_partitions"]))
+            undone = [
+                Undone(_texts([one["time"]])[0], str(Action(one["action"])), _texts(one["files"]))
+                for one in found["undone"]
+            ]
+            return cls(tuple(undone), _texts(found["cleans"]), _texts(found["metadata_partitions"]))
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise CorruptTimelineError(
                 f"The list of what a restore deletes is damaged: {error!s:.200}",
                 path=path,
                 hint="Remove it while the restore is pending; the next executor makes it again, by the names of files.",
             ) from error
+
+
+def _texts(found: Any) -> tuple[str, ...]:
+    """Return a list of texts. Raises `TypeError` for anything else."""
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        raise TypeError(f"{found!r:.80} is no list of texts")
+    return tuple(found)
 
 
 def read(context: TableContext, requested_time: str) -> RestoreWork | None:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 
 from pyhudi_core.errors import (
     CommitConflictError,
+    CorruptTimelineError,
     ObjectNotFoundError,
     SnapshotExpiredError,
     UnsupportedTableError,
@@ -28,6 +29,7 @@ from pyhudi_core.model import version_changes
 from pyhudi_core.model.file_names import LogFileName, parse_data_file, split
 from pyhudi_core.model.instant import Action, is_time
 from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.opened_table.old_timeline import FOLDER, OldTimeline
 from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import METADATA_TABLE, TableContext
@@ -332,9 +334,19 @@ def _listed(storage: Storage) -> tuple[str, tuple[str, ...]]:
     """Return the requested time of the lowering and the files."""
     try:
         found = json.loads(storage.get(LIST) or b"{}")
+        time, files = found.get("time", ""), found.get("files", [])
+        if not isinstance(time, str) or not isinstance(files, list) or not all(isinstance(one, str) for one in files):
+            raise TypeError("it is no list of files")
+        return time, tuple(map(safe_relative_path, files))
     except ObjectNotFoundError:
         return "", ()
-    return found.get("time", ""), tuple(found.get("files", ()))
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise CorruptTimelineError(
+            f"The list of what a lowering of the version leaves behind is damaged: {error!s:.200}",
+            table=storage.location,
+            path=LIST,
+            hint="Remove it if the table has version 8 or higher; else restore it from a copy.",
+        ) from error
 
 
 def end(context: TableContext) -> int:

@@ -1,0 +1,108 @@
+"""JSON in the files of a table: nested without end, of another shape, with numbers and letters that nothing has. A value or a typed error."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pyhudi_core.catalog.columns import from_pieces
+from pyhudi_core.consuming import CONSUMER_KEY, Checkpoint
+from pyhudi_core.errors import CorruptTimelineError, UnsafePathError
+from pyhudi_core.importing import bootstrap
+from pyhudi_core.metadata_table.index_definitions import changed_definitions, read_definitions, with_versions
+from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.file_names import parse_data_file
+from pyhudi_core.orchestration import checkpoints, gaps
+from pyhudi_core.services.restore.restore_work import RestoreWork
+from pyhudi_core.services.versions import lowering_eight
+from pyhudi_core.spark.batches import query_in
+from pyhudi_core.storage.local import LocalStorage
+
+PACKAGE = Path(__file__).resolve().parents[2] / "pyhudi_core"
+ODD = [
+    "", "x", "[" * 100_000, '{"a":' * 100_000, "null", "7", '"x"', "[]", "[1]", "{}", "1e999", "9" * 10_000, '{"files": 1}', '{"files": "x"}',
+    '{"time": 1, "files": []}', '{"files": [1]}', '{"files": ["../x"]}', '{"source": "s", "files": 1}', '{"source": "s", "files": {"a": 1e999}}',
+    '{"undone": [{"time": 1, "action": "commit", "files": ["x"]}], "cleans": [], "metadata_partitions": []}',
+    '{"undone": [], "cleans": [7], "metadata_partitions": []}', '{"undone": [], "cleans": "x", "metadata_partitions": []}',
+    '{"a": 1}', '{"a": {"partitions": 1}}', '{"a": {"partitions": {"x": 1}}}', '{"indexDefinitions": 1}', '{"indexDefinitions": {"a": 1}}',
+    '{"indexDefinitions": {"a": {"indexName": "x", "sourceFields": 7}}}',
+]  # fmt: skip
+
+
+def _commit(key: str, text: str) -> CommitMetadata:
+    return CommitMetadata(None, extra={key: text})
+
+
+READERS: dict[str, Callable[[str, LocalStorage], object]] = {
+    "checkpoint of a consumer": lambda text, _: Checkpoint.of(_commit(f"{CONSUMER_KEY}c", text), "c"),
+    "query of a stream": lambda text, _: query_in(_commit("key", text), "key"),
+    "columns in a catalog": lambda text, _: from_pieces("a", {"a.numParts": "1", "a.part.0": text}),
+    "gaps": lambda text, _: gaps.gaps_in({f"{gaps.PREFIX}a": text}),
+    "positions": lambda text, _: checkpoints._merged([_commit(f"{checkpoints.PREFIX}a", text)]),
+    "loaded files": lambda text, _: bootstrap._files_of(_commit(bootstrap.BOOTSTRAP_KEY, text), "s"),
+    "definitions": lambda text, storage: _put(storage, text) and read_definitions(storage, "x"),
+    "changed definitions": lambda text, _: changed_definitions(text.encode()),
+    "list of a restore": lambda text, _: RestoreWork.of_json(text.encode(), "x"),
+    "list of a lowering": lambda text, storage: _put(storage, text) and lowering_eight.left_over(storage),
+}
+
+
+def _put(storage: LocalStorage, text: str) -> bool:
+    for path in ("x", lowering_eight.LIST):
+        storage.put(path, text.encode())
+    return True
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_odd_json_is_a_value_or_a_typed_error(reader: str, tmp_path: Path) -> None:
+    storage = LocalStorage(str(tmp_path), fsync=False)
+    for text in ODD:
+        try:
+            READERS[reader](text, storage)
+        except (CorruptTimelineError, UnsafePathError) as error:
+            assert error.hint, text[:40]
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "[]", '{"indexDefinitions": {"a": 1}}'])
+def test_definitions_that_an_upgrade_cannot_read_are_a_value_error(text: str) -> None:
+    with pytest.raises(ValueError, match="no indexDefinitions|nested too deeply|no object"):
+        with_versions(text.encode())
+
+
+@pytest.mark.parametrize("time", ["²", "\u0663", "20260101000000000²"])
+def test_digits_of_other_scripts_are_no_time(time: str) -> None:
+    assert parse_data_file(f"00000000-0000-0000-0000-000000000001-0_0-0-0_{time}.parquet") is None
+
+
+UNGUARDED = {
+    "engine/spark_executors.py", "engine/task_errors.py", "runtime/orc_child.py", "lock/servers/zookeeper.py", "spark/settings.py",
+    "orchestration/remote_gate.py", "orchestration/timeline_cursor.py", "read/looks.py", "formats/log/changes.py",
+    "formats/avro/records.py", "metadata_table/merging.py", "metadata_table/compacting.py", "model/schema_avro.py", "model/shared_commits.py",
+    "iceberg/hudi_commits.py", "iceberg/table_metadata.py", "batches/handed_in.py",
+}  # fmt: skip
+"""Modules whose JSON is this project's own (what its processes tell each other, cursors, options), or was looked at before, or whose callers look."""
+
+
+def test_who_parses_json_is_ready_for_one_that_is_nested_without_end() -> None:
+    """Python raises `RecursionError` for it, which is no `ValueError`."""
+    found = set()
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = path.relative_to(PACKAGE).as_posix()
+        if name.startswith(("testing/", "cli/")) or name in UNGUARDED:
+            continue
+        found |= {f"{name}:{line}" for line in _unguarded(ast.parse(path.read_text(encoding="utf-8")), guarded=False)}
+    assert not found
+
+
+def _unguarded(node: ast.AST, *, guarded: bool) -> set[int]:
+    if isinstance(node, ast.Try):
+        ready = guarded or any("RecursionError" in ast.unparse(each.type) for each in node.handlers if each.type)
+        inside = {line for child in node.body for line in _unguarded(child, guarded=ready)}
+        others = [*node.handlers, *node.orelse, *node.finalbody]
+        return inside | {line for child in others for line in _unguarded(child, guarded=guarded)}
+    is_call = isinstance(node, ast.Call) and ast.unparse(node.func) == "json.loads" and not guarded
+    found = {node.lineno} if is_call and isinstance(node, ast.Call) else set()
+    return found.union(*(_unguarded(child, guarded=guarded) for child in ast.iter_child_nodes(node)))

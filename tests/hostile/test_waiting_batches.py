@@ -1,0 +1,97 @@
+"""The files of batches that wait for a leader: it reads rows that somebody else wrote, and commits them with its own rights."""
+
+from __future__ import annotations
+
+import io
+import struct
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from support.fuzzing import MEGABYTE, measured_memory
+
+import pyhudi_core as hudi
+from pyhudi_core.batches import handed_in
+from pyhudi_core.errors import CorruptionError
+
+ROWS = pa.table({"id": ["one", "two"], "value": [1, 2]})
+NAME = f"20260101000000000_batch-20260101000000000-{'0' * 32}.rows"
+NOTES = {"pyhudi.until_ms": str(2**60), "pyhudi.process": "", "pyhudi.extra": "{}", "pyhudi.requires": "[]"}
+
+
+def _stream(*batches: pa.RecordBatch, compression: str | None = None, notes: dict[str, str] = NOTES) -> bytes:
+    out = io.BytesIO()
+    schema = batches[0].schema.with_metadata(notes)
+    with pa.ipc.new_stream(out, schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
+        for batch in batches:
+            writer.write_batch(batch.replace_schema_metadata(notes))
+    return out.getvalue()
+
+
+def _of(**columns: pa.Array) -> pa.RecordBatch:
+    return pa.record_batch(columns)
+
+
+def _leads_out() -> bytes:
+    """A text that is said to end far behind the bytes of the file."""
+    body = bytearray(_stream(_of(id=pa.array(["aa", "bb"]), value=pa.array([1, 2]))))
+    at = body.find(struct.pack("<iii", 0, 2, 4))
+    body[at + 8 : at + 12] = struct.pack("<i", 1 << 20)
+    return bytes(body)
+
+
+def _many_rows_of_nothing(kind: pa.DataType) -> bytes:
+    return _stream(_of(id=pa.Array.from_buffers(kind, 1 << 30, [None])))
+
+
+def _one_text_many_times() -> bytes:
+    places = pa.array(bytearray(1 << 16), pa.int8())
+    return _stream(_of(id=pa.DictionaryArray.from_arrays(places, pa.array(["a" * MEGABYTE]))))
+
+
+HOSTILE = {
+    "zstd": lambda: _stream(_of(id=pa.array(["a" * MEGABYTE] * 150)), compression="zstd"),
+    "lz4": lambda: _stream(_of(id=pa.array(["a" * MEGABYTE] * 150)), compression="lz4"),
+    "leads out of the file": _leads_out,
+    "many nulls": lambda: _many_rows_of_nothing(pa.null()),
+    "many structs without a field": lambda: _many_rows_of_nothing(pa.struct([])),
+    "one text many times": _one_text_many_times,
+    "runs": lambda: _stream(_of(id=pa.RunEndEncodedArray.from_arrays(pa.array([1 << 30], pa.int32()), pa.array(["a"])))),
+    "no UTF-8": lambda: _stream(_of(id=pa.array([b"aa"]), value=pa.array([1]))).replace(b"aa", b"\xff\xff"),
+    "deep notes": lambda: _stream(ROWS.to_batches()[0], notes=NOTES | {"pyhudi.extra": "[" * 100_000}),
+    "no notes": lambda: _stream(ROWS.to_batches()[0], notes={}),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_batch_that_no_writer_handed_in_is_refused_and_takes_little_memory(kind: str, tmp_path: Path) -> None:
+    table = hudi.create_table(str(tmp_path / "t"), ROWS.schema, "id", options={"hoodie.metadata.enable": False})
+    context = table._opened.context()
+    content = HOSTILE[kind]()
+    assert len(content) < 10 * MEGABYTE
+    context.root.put(f"{handed_in.BATCHES}/{NAME}", content)
+    with measured_memory() as memory:
+        taken, errors = handed_in.read(context, [NAME])
+    assert memory.grown < 100 * MEGABYTE
+    if kind == "no UTF-8":  # bytes are bytes; their column does not fit the table, which the write says
+        assert taken or errors
+        return
+    assert not taken
+    assert [type(error) for error in errors.values()] == [CorruptionError]
+
+
+def test_rows_of_every_type_of_a_table_are_read_as_they_were_handed_in(tmp_path: Path) -> None:
+    kinds = [
+        pa.string(), pa.binary(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.bool_(), pa.date32(), pa.time64("us"),
+        pa.timestamp("us"), pa.timestamp("ms", "UTC"), pa.decimal128(10, 2), pa.list_(pa.string()), pa.map_(pa.string(), pa.int64()),
+        pa.struct([("a", pa.list_(pa.int64()))]),
+    ]  # fmt: skip
+    schema = pa.schema([(f"c{number}", kind) for number, kind in enumerate(kinds)])
+    rows = pa.table([pa.nulls(3, kind) for kind in kinds], schema)
+    table = hudi.create_table(str(tmp_path / "t"), ROWS.schema, "id", options={"hoodie.metadata.enable": False})
+    context = table._opened.context()
+    batch = handed_in.batch_of(context, rows, context.folder.load(), 60_000)
+    handed_in.hand_in(context, batch)
+    (found,), errors = handed_in.read(context, [batch.name])
+    assert not errors
+    assert found.rows.equals(rows)
