@@ -326,7 +326,7 @@ class _Coordinator:
 def torn(there: str, gone: str) -> TransactionTornError:
     """Return the error for a transaction that one table shows, and another table does not."""
     return TransactionTornError(
-        f"A transaction is in {there}, and not in {gone}: a program that does not know the commit record rolled it back there",
+        f"A transaction is in {there}, and not in {gone}: a restore undid it there, or a program that does not know the commit record did",
         table=gone,
         hint=f"Write the rows of {gone} again, or restore the other tables to before the transaction. Give Hudi's own writers the LAZY policy for "
         "failed writes and a longer heartbeat than pauses of this process.",

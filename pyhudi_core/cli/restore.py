@@ -151,6 +151,7 @@ def _undone(one: UndoneCommit) -> dict[str, Any]:
         "deleted": one.deleted,
         "bytes": one.size,
         "files": list(one.files),
+        "tables": list(one.tables),
     }
 
 

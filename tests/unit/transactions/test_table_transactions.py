@@ -454,3 +454,17 @@ def test_of_a_table_that_another_program_writes_to_it_is_said_what_is_not_promis
             changes.upsert(table, rows((2, 2)))
     [said] = [record.getMessage() for record in caplog.records if "commit record" in record.getMessage()]
     assert lines.location in said
+
+
+def test_the_plan_of_a_restore_names_the_tables_that_keep_their_parts_of_what_it_undoes(tmp_path: Path) -> None:
+    orders, lines = tables(tmp_path, "orders", "lines")
+    first = orders.upsert(rows((9, 9)))
+    assert orders.upsert(rows((8, 8)))
+    assert orders.restore.plan(first.instant).tables == ()
+    change_both(orders, lines)
+    plan = hudi.open_table(orders.location).restore.plan(first.instant)
+    assert plan.tables == (lines.location,)
+    assert f"of undone transactions these tables keep their parts: {lines.location}" in str(plan)
+    assert hudi.open_table(orders.location).restore(first.instant)
+    with pytest.raises(TransactionTornError, match="a restore undid it there"):
+        hudi.snapshot([orders, lines])
