@@ -25,6 +25,7 @@ from pyhudi_core.errors import (
     LockError,
     LockTimeoutError,
     StorageError,
+    StorageStateUnknownError,
     TableError,
     at_table,
 )
@@ -158,19 +159,34 @@ def upsert_with_others(
         ask_gate(gate, context, "the batch")
         batch = handed_in.batch_of(context, rows, seen, context.options.lock.wait_ms, extra, requirements)
         lock = _lead_lock(context)
+        not_written: list[HudiError] = []
         try:
             root, executor = context.root, context.runtime.executor
-            all_of(root, executor, partial(handed_in.hand_in, context, batch), partial(look_ahead, lock))
+            all_of(root, executor, partial(_hand_in, context, batch, not_written), partial(look_ahead, lock))
             answer = _answered(open_write, context, batch, lock)
         except CommitStateUnknownError:
             raise
-        except HudiError as error:  # the file is not taken back: another writer may have read it already
+        except HudiError as error:
+            if error in not_written:
+                raise
+            # The file is not taken back: another writer may have read it already.
             raise _unknown(context, batch, f"was handed in when this happened: {error.message}") from error
         except BaseException:
             # After Ctrl-C in a notebook the process lives on, so other processes would not see that the batch is outdated.
             context.root.delete(batch.path)
             raise
         return _result(answer, batch)
+
+
+def _hand_in(context: TableContext, batch: HandedIn, not_written: list[HudiError]) -> None:
+    """Write the file of a batch. An error after which there certainly is no file is put into the list, too."""
+    try:
+        handed_in.hand_in(context, batch)
+    except StorageStateUnknownError:
+        raise
+    except StorageError as error:
+        not_written.append(error)
+        raise
 
 
 def status(open_write: OpenWrite, context: TableContext, token: str) -> CommitStatus:
