@@ -252,9 +252,10 @@ def session_of(options: S3Options) -> Any:
 
     def fetched() -> dict[str, Any]:
         try:
-            return assumed.fetch_credentials()
+            found: dict[str, Any] = assumed.fetch_credentials()
         except (ClientError, BotoCoreError, ResponseParserError, ValueError) as error:
             raise StorageError(f"The role {options.role_arn} could not be assumed: {error}", hint=_ROLE) from error
+        return found
 
     inner = _impatient()
     # botocore has no public name for credentials that a program gives and that are refreshed.

@@ -151,7 +151,7 @@ def test_rows_that_a_thread_brings_after_the_end_of_the_block_are_refused_and_le
     errors: list[BaseException] = []
 
     def slow(write: Write, data: object) -> None:
-        stage(write, data)  # type: ignore[arg-type]
+        stage(write, data)
         if write.context.root.location == lines.location:
             writing.set()
             over.wait(20)
