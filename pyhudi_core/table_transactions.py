@@ -73,11 +73,17 @@ class TableTransaction:
     def __init__(self, tables: Sequence[HudiTable]) -> None:
         self._tables = {table.location: table for table in checked(tables, written=True)}
         self._writes: dict[str, Write] = {}
+        self._begun: dict[str, object] = {}
         self._handles = ExitStack()
         self._is_open = False
         self.commits: dict[str, Commit] = {}
 
     def __enter__(self) -> Self:
+        if self._is_open or self._begun:
+            raise InvalidOptionError(
+                "A transaction has one block, and this one has begun it already",
+                hint="Make another transaction for more rows: hudi.transaction([orders, lines]).",
+            )
         self._is_open = True
         return self
 
@@ -113,27 +119,43 @@ class TableTransaction:
 
     def _write(self, table: HudiTable, operation: str, data: object, extra: Mapping[str, str] | None) -> None:
         if not self._is_open:
-            raise InvalidOptionError(
-                "A transaction takes rows only inside its block, at whose end they are committed",
-                hint="Write `with hudi.transaction([orders, lines]) as changes:`. Nothing was written.",
-            )
+            raise _outside()
         known = _one_of(self._tables.values(), table)
         if known is None:
             raise InvalidOptionError(
                 "The table is not one of the transaction", hint="Give it to hudi.transaction([...])."
             )
-        if known.location in self._writes:
+        mine = object()
+        if self._begun.setdefault(known.location, mine) is not mine:  # in one step, because threads may write at once
             raise InvalidOptionError(
                 "A transaction writes to a table once",
                 table=table.location,
                 hint="Write all rows in one call; for rows to change and rows to delete, use table.merge in a commit of its own.",
             )
-        write = self._handles.enter_context(known.begin(operation, extra_metadata=extra or {}))
-        if len(self._tables) > 1:
-            refuse_unwritable(write.context)
-        write.write(data)
-        _warn_of_others(write)
-        self._writes[known.location] = write
+        try:
+            self._stage(known, operation, data, extra)
+        except BaseException:
+            del self._begun[known.location]  # the block may catch the error, and write other rows
+            raise
+
+    def _stage(self, table: HudiTable, operation: str, data: object, extra: Mapping[str, str] | None) -> None:
+        with ExitStack() as handle:
+            write = handle.enter_context(table.begin(operation, extra_metadata=extra or {}))
+            if len(self._tables) > 1:
+                refuse_unwritable(write.context)
+            write.write(data)
+            _warn_of_others(write)
+            if not self._is_open:
+                raise _outside()
+            self._writes[table.location] = write
+            self._handles.push(handle.pop_all())
+
+
+def _outside() -> InvalidOptionError:
+    return InvalidOptionError(
+        "A transaction takes rows only inside its block, at whose end they are committed",
+        hint="Write `with hudi.transaction([orders, lines]) as changes:`. Nothing was written.",
+    )
 
 
 class CommitTogether:
@@ -306,7 +328,7 @@ class _Coordinator:
 def torn(there: str, gone: str) -> TransactionTornError:
     """Return the error for a transaction that one table shows, and another table does not."""
     return TransactionTornError(
-        f"A transaction is in {there}, and not in {gone}: a program that does not know the commit record rolled it back there",
+        f"A transaction is in {there}, and not in {gone}: a restore undid it there, or a program that does not know the commit record did",
         table=gone,
         hint=f"Write the rows of {gone} again, or restore the other tables to before the transaction. Give Hudi's own writers the LAZY policy for "
         "failed writes and a longer heartbeat than pauses of this process.",

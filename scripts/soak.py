@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from reliability import soak_processes  # noqa: E402
-from reliability.processes import OPTIONS, Entry, Job, journals, judge, make_table, start  # noqa: E402
+from reliability.processes import OPTIONS, Entry, Job, end_of, journals, judge, make_table, start  # noqa: E402
 from reliability.soak_processes import Beside, done_beside, start_beside  # noqa: E402
 
 from benchmarks.recording import record  # noqa: E402
@@ -85,7 +85,7 @@ class Soak:
     def kill_one(self) -> None:
         """Kill a process with SIGKILL at a random time, and start it again."""
         for number, process in enumerate(self.processes):
-            assert process.is_alive(), f"{self.kind(number)} {number} ended by itself with {process.exitcode}"
+            assert process.is_alive(), f"{self.kind(number)} {number} ended by itself: {end_of(process)}"
         number = secrets.randbelow(len(self.processes))
         self.processes[number].kill()
         self.processes[number].join()
@@ -104,7 +104,8 @@ class Soak:
         last = [start(self.job(writer, 3)) for writer in range(self.writers)]
         for process in last:
             process.join(120)
-        assert [process.exitcode for process in last] == [0] * self.writers, "a writer can no longer write"
+        ends = [end_of(process) for process in last]
+        assert not any(ends), f"a writer can no longer write: {ends}"
         table = self.finished()
         verdict = judge(table, journals(self.folder / "journal"))
         assert not table.timeline.pending.instants, f"pending: {table.timeline.pending}"

@@ -15,12 +15,18 @@ from pyhudi_core.batches import handed_in
 from pyhudi_core.batches.handed_in import Answer, HandedIn
 from pyhudi_core.conflicts.requirement import CommitRequirement, TableState
 from pyhudi_core.errors import (
+    CommitError,
     CommitRequirementError,
     CommitStateUnknownError,
+    CorruptionError,
     DataError,
     HudiError,
     InvalidOptionError,
+    LockError,
     LockTimeoutError,
+    StorageError,
+    StorageStateUnknownError,
+    TableError,
     at_table,
 )
 from pyhudi_core.lock.base import LockProvider, LockSession, look_ahead, taken_as_seen, was_free
@@ -64,6 +70,8 @@ _GATHER, _MOST_GATHER_MS = 1 / 2, 300
 The maximum wait, as a part of the duration of the last commit, and in milliseconds.
 """
 _GATHER_LOOKS = 8
+_OF_OTHERS = (CommitError, CorruptionError, LockError, StorageError, TableError)
+"""Errors that the rows of a batch did not cause. Such an error ends the commit of all batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,19 +159,34 @@ def upsert_with_others(
         ask_gate(gate, context, "the batch")
         batch = handed_in.batch_of(context, rows, seen, context.options.lock.wait_ms, extra, requirements)
         lock = _lead_lock(context)
+        not_written: list[HudiError] = []
         try:
             root, executor = context.root, context.runtime.executor
-            all_of(root, executor, partial(handed_in.hand_in, context, batch), partial(look_ahead, lock))
+            all_of(root, executor, partial(_hand_in, context, batch, not_written), partial(look_ahead, lock))
             answer = _answered(open_write, context, batch, lock)
         except CommitStateUnknownError:
             raise
-        except HudiError as error:  # the file is not taken back: another writer may have read it already
+        except HudiError as error:
+            if error in not_written:
+                raise
+            # The file is not taken back: another writer may have read it already.
             raise _unknown(context, batch, f"was handed in when this happened: {error.message}") from error
         except BaseException:
             # After Ctrl-C in a notebook the process lives on, so other processes would not see that the batch is outdated.
             context.root.delete(batch.path)
             raise
         return _result(answer, batch)
+
+
+def _hand_in(context: TableContext, batch: HandedIn, not_written: list[HudiError]) -> None:
+    """Write the file of a batch. An error after which there certainly is no file is put into the list, too."""
+    try:
+        handed_in.hand_in(context, batch)
+    except StorageStateUnknownError:
+        raise
+    except StorageError as error:
+        not_written.append(error)
+        raise
 
 
 def status(open_write: OpenWrite, context: TableContext, token: str) -> CommitStatus:
@@ -218,8 +241,10 @@ def _answered(open_write: OpenWrite, context: TableContext, batch: HandedIn, loc
         asks = looks % _ASKS == 1 or not _is_led(context)
         led = _led(open_write, context, lock) if asks else None
         if led is not None:
-            if batch.token in led:
-                return led[batch.token]
+            if batch.token in led.failed:
+                raise led.failed[batch.token]
+            if batch.token in led.answered:
+                return led.answered[batch.token]
             began = clock.monotonic()
         elif clock.monotonic() - began > bound_s:
             raise _unknown(context, batch, "still waits for the writer that commits for all")
@@ -227,10 +252,10 @@ def _answered(open_write: OpenWrite, context: TableContext, batch: HandedIn, loc
             patience.wait(bound_s)
 
 
-def _led(open_write: OpenWrite, context: TableContext, lock: LockProvider) -> dict[str, Answer] | None:
-    """Answer all waiting batches, and return the answers of this process by token.
+def _led(open_write: OpenWrite, context: TableContext, lock: LockProvider) -> _Lead | None:
+    """Answer all waiting batches, and return what was done. Returns None if another writer leads.
 
-    Returns None if another writer leads. Table services run after the release of the lead.
+    Table services run after the release of the lead.
     """
     session, listed = _asked_for_lead(context, lock)
     if session is None:
@@ -245,7 +270,7 @@ def _led(open_write: OpenWrite, context: TableContext, lock: LockProvider) -> di
             give_back(context, session)
         for write in lead.committed:
             write.follow()
-    return lead.answered
+    return lead
 
 
 def _asked_for_lead(context: TableContext, lock: LockProvider) -> tuple[LockSession | None, Ahead[list[str]] | None]:
@@ -312,9 +337,13 @@ def _result(found: Answer, batch: HandedIn) -> Commit:
 
 @dataclass(slots=True)
 class _Lead:
-    """The work of a leader. ``names`` are the files of the waiting batches, ``answered`` the answers of its commits.
+    """The work of a leader.
 
-    ``committed`` are the writes after which services run.
+    Attributes:
+        names: the files of the waiting batches.
+        committed: the writes after which services run.
+        answered: the answers of its commits, by token.
+        failed: errors that are not answers, by token of the batch that caused them. Such a batch still waits: its writer leads later, and is told.
     """
 
     context: TableContext
@@ -323,6 +352,7 @@ class _Lead:
     names: Sequence[str]
     committed: list[Write] = field(default_factory=list)
     answered: dict[str, Answer] = field(default_factory=dict)
+    failed: dict[str, Exception] = field(default_factory=dict)
 
     def commit_all(self) -> None:
         """Answer all batches. Consecutive batches whose rows have the same columns share a commit."""
@@ -336,21 +366,27 @@ class _Lead:
             except CommitRequirementError as error:
                 refused = refused | _unmet(error)
                 left = [*(one for one in group if one.token not in refused), *left]
-            except DataError as error:
+            except _OF_OTHERS:
+                raise
+            except Exception as error:
                 if not group:
                     raise
                 refused = refused | self._one_by_one(group, error)
 
-    def _one_by_one(self, group: Sequence[HandedIn], error: HudiError) -> dict[str, HudiError]:
+    def _one_by_one(self, group: Sequence[HandedIn], error: Exception) -> dict[str, HudiError]:
         """Commit each batch alone, after an error of the common commit. Return the errors of the refused batches."""
-        if len(group) == 1:
-            return {group[0].token: error}
         refused: dict[str, HudiError] = {}
         for batch in group:
             try:
+                if len(group) == 1:
+                    raise error
                 self._commit([batch], {})
             except (DataError, CommitRequirementError) as own:
                 refused[batch.token] = own
+            except _OF_OTHERS:
+                raise
+            except Exception as own:  # noqa: BLE001  its writer is told
+                self.failed[batch.token] = own
         return refused
 
     def _commit(self, group: Sequence[HandedIn], refused: Mapping[str, HudiError]) -> None:
@@ -372,7 +408,7 @@ class _Lead:
             except CommitRequirementError as error:
                 if _unmet(error):
                     raise
-                # Another leader was faster, or has died before it removed the files. This is rare, so it is not checked before each commit.¬The next
+                # Another leader was faster, or has died before it removed the files. This is rare, so it is not checked before each commit. The next
                 # look takes the other batches.
                 handed_in.remove(self.context, handed_in.answers(self.context, tokens).keys(), self.names)
                 return

@@ -137,6 +137,7 @@ def of_plan(plan: RestorePlan) -> dict[str, Any]:
         "undone": [_undone(one) for one in plan.commits],
         "plans": [instant.requested_time for instant in (*plan.plans, *plan.cleans)],
         "metadata_partitions": list(plan.metadata_partitions),
+        "tables": list(plan.tables),
     }
 
 

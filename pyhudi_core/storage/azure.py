@@ -10,6 +10,7 @@ from typing import Any
 from pyhudi_core.errors import InvalidOptionError, from_extra
 from pyhudi_core.model.masking import Secret
 from pyhudi_core.storage.base import Storage
+from pyhudi_core.storage.given_credentials import hidden_by_environment
 from pyhudi_core.storage.kind import (
     OtherNames,
     StorageKind,
@@ -42,6 +43,19 @@ _NAMES = OtherNames(
 _CLIENT = {"sas_token": "sas_key", "bearer_token": "token", "endpoint_url": "endpoint"}
 """Options that have another name in the client library."""
 _SECRETS = ("account_key", "sas_token", "client_secret", "bearer_token", "connection_string")
+_ORDER = (
+    "bearer_token",
+    "account_key",
+    "federated_token_file",
+    "client_secret",
+    "sas_token",
+    "use_azure_cli",
+    "msi_endpoint",
+    "object_id",
+    "msi_resource_id",
+)
+"""The options that say who asks, as the client library prefers them."""
+_FIXED = {"bearer_token": "token", "account_key": "access_key", "sas_token": "sas_token"}
 _FLAGS = ("use_azure_cli", "skip_signature")
 _ACCOUNTS = ("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT")
 _ENDPOINTS = ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT")
@@ -119,8 +133,11 @@ def _open(location: Location, given: Mapping[str, str]) -> Storage:
 
     values = given_options(options)
     container, _, host = location.bucket.partition("@")
-    connection = _connection(str(options.connection_string) or os.environ.get(_CONNECTION_STRING, ""), location.text)
-    config = {**connection, **{name: text for name, text in values.items() if name != "connection_string"}}
+    config = {name: text for name, text in values.items() if name != "connection_string"}
+    if options.connection_string:
+        config = _joined(config, _connection(str(options.connection_string), location.text), location.text)
+    hidden = hidden_by_environment(config, _ORDER, _FIXED, _NAMES, location.text)
+    config = {**_connection_of_environment(config, host, location.text), **config}
     name = _account(host, config, location.text)
     endpoint = str(config.get("endpoint_url", "")) or _from_environment(_ENDPOINTS) or _endpoint(name, host)
     config |= {"account_name": name, "endpoint_url": endpoint}
@@ -143,7 +160,7 @@ def _open(location: Location, given: Mapping[str, str]) -> Storage:
         ),
         refused_letter="\\",
     )
-    account = Account(provider, container, tuple(sorted(kept.items())), endpoint, options.ca_bundle)
+    account = Account(provider, container, tuple(sorted(kept.items())), endpoint, options.ca_bundle, hidden)
     return ObjectStorage(location.text, location.path, account, values, parse_sources(options.allow_sources))
 
 
@@ -191,6 +208,27 @@ def _connection(text: str, location: str) -> dict[str, str]:
     if "endpoint_url" not in found and parts.get("EndpointSuffix"):
         found["endpoint_url"] = f"https://{found['account_name']}.blob.{parts['EndpointSuffix']}"
     return found
+
+
+def _joined(given: Mapping[str, str], connection: Mapping[str, str], location: str) -> dict[str, str]:
+    """Return storage options with those of their connection string. Raises `InvalidOptionError` if the two say different things."""
+    for name in sorted(given.keys() & connection.keys()):
+        if str(given[name]) != str(connection[name]):
+            raise InvalidOptionError(
+                f"The storage options 'connection_string' and '{name}' have two values for {name}",
+                table=location,
+                hint=f"Omit {name}, or the connection string.",
+            )
+    return {**connection, **given}
+
+
+def _connection_of_environment(given: Mapping[str, str], host: str, location: str) -> dict[str, str]:
+    """Return the options in the environment's connection string. It is for one account and says who asks, so it is for nobody who says another."""
+    if any(given.get(name) for name in (*_ORDER, "client_id", "endpoint_url", "skip_signature")):
+        return {}
+    found = _connection(os.environ.get(_CONNECTION_STRING, ""), location)
+    named = host.partition(".")[0] or given.get("account_name", "")
+    return {} if named and found.get("account_name", named) != named else found
 
 
 def _from_environment(names: tuple[str, ...]) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from pyhudi_core.errors import from_extra
 from pyhudi_core.model.masking import Secret
 from pyhudi_core.storage.base import Storage
+from pyhudi_core.storage.given_credentials import hidden_by_environment
 from pyhudi_core.storage.kind import (
     OtherNames,
     StorageKind,
@@ -34,6 +35,8 @@ _NAMES = OtherNames(
         "anonymous": "skip_signature",
     },
 )
+_ORDER = ("bearer_token", "service_account", "service_account_key", "application_credentials")
+"""The options that say who asks, as the client library prefers them."""
 _CLIENT = {"endpoint_url": "base_url"}
 """Options that have another name in the client library."""
 _ENDPOINTS = ("GOOGLE_BASE_URL", "GOOGLE_ENDPOINT_URL")
@@ -92,6 +95,7 @@ def _open(location: Location, given: Mapping[str, str]) -> Storage:
         from pyhudi_core.storage.object_store import ObjectStorage  # noqa: PLC0415
 
     values = given_options(options)
+    hidden = hidden_by_environment(values, _ORDER, {}, _NAMES, location.text)
     endpoint = options.endpoint_url or next((os.environ[name] for name in _ENDPOINTS if os.environ.get(name)), "")
     config = {**values, **({"endpoint_url": endpoint} if endpoint else {})}
     kept = {_CLIENT.get(name, name): text for name, text in config.items() if name not in ("ca_bundle", ALLOW_SOURCES)}
@@ -107,7 +111,7 @@ def _open(location: Location, given: Mapping[str, str]) -> Storage:
         address="Check the storage option endpoint_url (or GOOGLE_BASE_URL) and the network.",
         hosts=("googleapis.com",),
     )
-    account = Account(provider, location.bucket, tuple(sorted(kept.items())), endpoint, options.ca_bundle)
+    account = Account(provider, location.bucket, tuple(sorted(kept.items())), endpoint, options.ca_bundle, hidden)
     allowed = parse_sources(options.allow_sources)
     return ObjectStorage(location.text, location.path, account, values, allowed)
 

@@ -35,6 +35,9 @@ allow_sources = partial(
 )
 _PREFIX = re.compile(r"^(?:fs\.s3a\.|aws_|azure_storage_|azure_|google_)")
 _OTHER_NAMES = {
+    "anon": "skip_signature",
+    "anonymous": "skip_signature",
+    "no_sign_request": "skip_signature",
     "access_key": "access_key_id",
     "assumed_role_arn": "role_arn",
     "assumed_role_session_name": "role_session_name",

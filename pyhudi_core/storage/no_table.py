@@ -44,11 +44,15 @@ def no_table(storage: Storage) -> TableNotFoundError:
 
     It distinguishes these cases: a folder of tables, a part of a table, a file, tables of Delta and Iceberg, Parquet files, a table whose ``.hoodie``
     is gone, and a misspelt name.
+
+    Raises `StorageError` if the server of an object store lists nothing: it may say of every object that it is missing, because it is another server.
     """
     place = storage.location
     try:
         what, hint = _what_is_there(place, _options_of(storage))
     except HudiError:  # a folder cannot be listed, or has links: this is no reason to hide that there is no table
+        if storage.capabilities.parallel_calls > 1:
+            storage.list_folder("")
         what, hint = _NOTHING
     return TableNotFoundError(f"There is no Hudi table here: {what}", table=place, hint=hint)
 

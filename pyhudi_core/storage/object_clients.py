@@ -23,8 +23,8 @@ from pyhudi_core.storage.object_errors import ERRORS, Failure, error_of, failure
 from pyhudi_core.storage.settling import BUSY_HINT, AskedObject, Busy, RequestEnd, Settler, Silence
 
 T = TypeVar("T")
-_CONNECT = "4s"
-_SHORT, _LONG = "8s", "120s"
+_CONNECT = "3500ms"
+_SHORT, _LONG = "7s", "120s"
 """Time limits for one request: for a question or a small object, and for an object or a piece of one."""
 _FIRST_ATTEMPTS = 2
 _PART_RETRIES = 8
@@ -78,13 +78,17 @@ class Provider:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A bucket with the credentials for it; the values are not printed."""
+    """A bucket with the credentials for it; the values are not printed.
+
+    ``hidden``: name and value of a credential that a variable of the environment would hide (`hidden_by_environment`).
+    """
 
     provider: Provider
     bucket: str
     config: tuple[tuple[str, str], ...] = field(repr=False)
     endpoint: str = ""
     ca_bundle: str = ""
+    hidden: tuple[str, str] = field(default=("", ""), repr=False)
 
 
 class Clients:
@@ -115,8 +119,10 @@ class Clients:
             options["root_certificate"] = _certificates(account.ca_bundle)
         retry = {"max_retries": retries, "retry_timeout": timedelta(seconds=60)}
         make = getattr(obstore_stores, account.provider.client)
+        name, value = account.hidden
+        own = {"credential_provider": lambda: {name: value, "expires_at": None}} if name else {}
         try:
-            return make(account.bucket, config=dict(account.config), client_options=options, retry_config=retry)
+            return make(account.bucket, config=dict(account.config), client_options=options, retry_config=retry, **own)
         except (*ERRORS, ValueError) as error:
             text = masked_text(str(error).partition("\n\nDebug source:")[0], 400)
             raise InvalidOptionError(
@@ -205,16 +211,17 @@ class Clients:
 
 @dataclass(frozen=True, slots=True)
 class ObjectJudge:
-    """Reads the errors of obstore (`settling.ErrorReader`)."""
+    """Reads the errors of obstore (`settling.ErrorReader`). ``creates``: the object does not exist yet."""
 
     clients: Clients
+    creates: bool = False
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
         return ERRORS
 
     def verdict(self, error: Exception) -> RequestEnd:
-        return verdict_on(failure_of(error), reached=self.clients.reached)
+        return verdict_on(failure_of(error), reached=self.clients.reached, creates=self.creates)
 
     def is_busy(self, error: Exception) -> bool:
         return failure_of(error).is_busy

@@ -93,15 +93,18 @@ def failure_of(error: Exception) -> Failure:
     )
 
 
-def verdict_on(found: Failure, *, reached: bool) -> RequestEnd:
-    """Return what a failure means for the request. If the store has never answered, a missing answer is not temporary."""
+def verdict_on(found: Failure, *, reached: bool, creates: bool = False) -> RequestEnd:
+    """Return what a failure means for the request. If the store has never answered, a missing answer is not temporary.
+
+    ``creates``: the object does not exist yet, so its absence is no reason for an error.
+    """
     if found.about_credentials or (found.kind in _NO_ANSWER and not reached):
         return RequestEnd.REFUSED
     if found.not_sent:
         return RequestEnd.NO_EFFECT
     if found.status == 429 or (found.status == 409 and found.code not in ("", "BlobAlreadyExists")):
         return RequestEnd.NO_EFFECT
-    if found.condition or found.not_found:
+    if found.condition or (found.not_found and not creates):
         return RequestEnd.FAILED
     return RequestEnd.UNCLEAR if found.is_unclear else RequestEnd.REFUSED
 

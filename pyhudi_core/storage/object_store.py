@@ -84,7 +84,6 @@ class ObjectStorage(Storage):
         self._clients = connect(account)
         self._ids = ids or RandomIds()
         self._settler = Settler(clock or SystemClock(), self._ids, self._clients.busy)
-        self._judge = ObjectJudge(self._clients)
         self._versions: dict[str, tuple[str, str]] = {}
         self._small: SmallFiles | None = None
 
@@ -168,7 +167,7 @@ class ObjectStorage(Storage):
 
     def put(self, path: str, data: bytes) -> ObjectInfo:
         target = self._target(path)
-        answer = self._ask(target, lambda: self._send(target, data, "overwrite", ""), changes=True)
+        answer = self._ask(target, lambda: self._send(target, data, "overwrite", ""), changes=True, of_object=False)
         return self._written(target, len(data), answer)
 
     def put_if_absent(self, path: str, data: bytes) -> ObjectInfo:
@@ -247,8 +246,8 @@ class ObjectStorage(Storage):
     def _place(self, path: str) -> ObjectTarget:
         return ObjectTarget(self._provider.title, self._base + path, self._location, path)
 
-    def _ask(self, target: ObjectTarget, call: Callable[[], T], *, changes: bool = False) -> T:
-        return self._clients.ask(self._settler, target, call, changes=changes)
+    def _ask(self, target: ObjectTarget, call: Callable[[], T], *, changes: bool = False, of_object: bool = True) -> T:
+        return self._clients.ask(self._settler, target, call, changes=changes, of_object=of_object)
 
     def _list(self, folder: str, call: Callable[[], T]) -> T:
         return self._clients.ask(self._settler, self._place(folder), call, of_object=False)
@@ -280,7 +279,8 @@ class ObjectStorage(Storage):
                 return None
             raise unknown(target)
 
-        return self._settler.settle(target, self._judge, lambda: self._clients.call(send), find_own)
+        judge = ObjectJudge(self._clients, creates=etag is None)
+        return self._settler.settle(target, judge, lambda: self._clients.call(send), find_own)
 
     def _find(self, target: ObjectTarget) -> FoundObject | None:
         """Return the object; None if it does not exist."""

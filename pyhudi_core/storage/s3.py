@@ -189,7 +189,7 @@ class S3Storage(Storage):
 
     def _pages(self, prefix: str, **request: str) -> Iterator[Any]:
         while True:
-            with s3_errors(self._location, prefix):
+            with s3_errors(self._location, prefix, of_object=False):
                 page = self._client.list_objects_v2(Bucket=self._bucket, Prefix=self._base + prefix, **request)
             yield page
             if not page.get("IsTruncated"):

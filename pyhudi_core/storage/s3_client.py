@@ -16,6 +16,7 @@ from typing import Any
 
 import boto3
 import botocore.session
+from botocore import UNSIGNED
 from botocore.config import Config
 from botocore.credentials import AssumeRoleCredentialFetcher, DeferredRefreshableCredentials
 from botocore.exceptions import (
@@ -33,17 +34,19 @@ from botocore.parsers import ResponseParserError
 from botocore.utils import determine_content_length
 
 from pyhudi_core.errors import (
+    HudiError,
     InvalidOptionError,
     ObjectNotFoundError,
     StorageError,
     StorageStateUnknownError,
 )
+from pyhudi_core.model.masking import masked_text
 from pyhudi_core.storage.clear_text import warn_of_clear_text
 from pyhudi_core.storage.s3_options import S3Options
 from pyhudi_core.storage.settling import BUSY_HINT, Busy, Settler, Silence
 
 _FIRST_ATTEMPTS = 2
-_CONNECT_S, _FIRST_ANSWER_S, _ANSWER_S = 4, 8, 60
+_CONNECT_S, _FIRST_ANSWER_S, _ANSWER_S = 3.5, 7, 60
 _BUSY = (429, 503)
 _REDIRECTS = (301, 302, 307, 308)
 _BUCKET_REGION = "x-amz-bucket-region"
@@ -59,6 +62,7 @@ _ASK_ABOVE = 1 << 20
 _RIGHTS = "Check the credentials, and that they may read and write below the table's prefix."
 _REGION = "Set the storage option region (or AWS_REGION) to the bucket's region."
 _ELSEWHERE = f"The bucket has another address. {_REGION} If endpoint_url is given, check it, and whether it begins with http or https."
+_NOWHERE = "This server has no such bucket, or is no such store: check endpoint_url (or AWS_ENDPOINT_URL) and the bucket's name."
 _ROOM = "Make room in the bucket or raise its quota, then write again: the next write removes what this one left."
 _HINTS = {
     "NoSuchBucket": "Check the bucket's name in the location; buckets are not made here.",
@@ -71,12 +75,15 @@ _HINTS = {
     ),
     **dict.fromkeys(("AuthorizationHeaderMalformed", "IllegalLocationConstraintException"), _REGION),
     **dict.fromkeys(("301", "302", "307", "308", "PermanentRedirect", "TemporaryRedirect"), _ELSEWHERE),
+    "404": _NOWHERE,
     **dict.fromkeys(
         ("507", "InsufficientStorage", "QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded"), _ROOM
     ),
 }
 _NO_CREDENTIALS = "Set AWS_PROFILE or AWS_ACCESS_KEY_ID, or give storage options."
+_SETTINGS = "Check the storage options, the environment variables AWS_* (profile, region, endpoint, credentials) and the files of AWS."
 _ENDPOINT = "Check the storage option endpoint_url (or AWS_ENDPOINT_URL), the region, of which Amazon's address is made, and the network."
+_ROLE = "Check role_arn, external_id, sts_endpoint_url, and that the role trusts the credentials that assume it."
 _OTHER_HINT = "Check the endpoint, the region and the credentials, and try again."
 
 
@@ -139,11 +146,20 @@ class RepeatingClient:
                 attempts += 1
                 try:
                     return getattr(self._clients.once, name)(**request)
+                except StorageError as error:
+                    self._note_silence(error, error.__cause__)
+                    raise
                 except (ClientError, BotoCoreError) as error:
+                    self._note_silence(error, error)
                     if not self._again(error, attempts) or not patience.again(is_busy(error)):
                         raise
 
         return ask
+
+    def _note_silence(self, error: Exception, cause: object) -> None:
+        """Note that no answer came in time, also from a server that gives credentials: that request is none of the store's client."""
+        if not self._clients.reached and isinstance(cause, ReadTimeoutError | ConnectTimeoutError):
+            self._clients.silence.note(error)
 
     def _again(self, error: Exception, attempts: int) -> bool:
         if isinstance(error, ClientError):
@@ -156,8 +172,13 @@ class RepeatingClient:
 def connect(options: S3Options) -> S3Clients:
     """Return the clients for the options; no request is sent. A client takes 0.1 s to create, so clients are cached."""
     surroundings = tuple(sorted((name, text) for name, text in os.environ.items() if name.startswith("AWS_")))
-    # A client must not be used on both sides of a fork.
-    return _connect(options, surroundings, os.getpid())
+    try:
+        # A client must not be used on both sides of a fork.
+        return _connect(options, surroundings, os.getpid())
+    except HudiError:
+        raise
+    except (BotoCoreError, ClientError, ResponseParserError, ValueError) as error:
+        raise StorageError(f"No connection to S3 can be made: {masked_text(str(error), 400)}", hint=_SETTINGS) from None
 
 
 @lru_cache(maxsize=16)
@@ -173,13 +194,14 @@ def _connect(options: S3Options, surroundings: tuple[tuple[str, str], ...], pid:
     def encrypted(params: dict[str, Any], **_: object) -> dict[str, Any]:
         return {**params, **options.encryption}
 
-    def client(answer_s: int) -> Any:
+    def client(answer_s: float) -> Any:
         own = {"s3": {"addressing_style": "path"}, "request_checksum_calculation": "when_required"}
         config = Config(
             retries={"total_max_attempts": 1, "mode": "standard"},
             connect_timeout=_CONNECT_S,
             read_timeout=answer_s,
             max_pool_connections=50,
+            signature_version=UNSIGNED if options.skip_signature else None,
             # Other stores often know neither buckets as host names nor Amazon's newer checksums.
             **(own if options.endpoint_url else {}),
         )
@@ -209,7 +231,8 @@ def session_of(options: S3Options) -> Any:
         aws_access_key_id=options.access_key_id or None,
         aws_secret_access_key=str(options.secret_access_key) or None,
         aws_session_token=str(options.session_token) or None,
-        region_name=options.region or None,
+        region_name=options.region or _region_of_environment(),
+        botocore_session=_impatient(),
     )
     if not options.role_arn:
         return session
@@ -226,10 +249,31 @@ def session_of(options: S3Options) -> Any:
     assumed = AssumeRoleCredentialFetcher(
         sts, found, options.role_arn, extra_args={name: text for name, text in more.items() if text}
     )
-    inner = botocore.session.Session()
+
+    def fetched() -> dict[str, Any]:
+        try:
+            found: dict[str, Any] = assumed.fetch_credentials()
+        except (ClientError, BotoCoreError, ResponseParserError, ValueError) as error:
+            raise StorageError(f"The role {options.role_arn} could not be assumed: {error}", hint=_ROLE) from error
+        return found
+
+    inner = _impatient()
     # botocore has no public name for credentials that a program gives and that are refreshed.
-    inner._credentials = DeferredRefreshableCredentials(assumed.fetch_credentials, "assume-role")
+    inner._credentials = DeferredRefreshableCredentials(fetched, "assume-role")
     return boto3.session.Session(botocore_session=inner, region_name=session.region_name)
+
+
+def _region_of_environment() -> str | None:
+    """Return the region under the name that all of Amazon's libraries but boto3 read; None if boto3 finds one itself."""
+    return None if os.environ.get("AWS_DEFAULT_REGION") else os.environ.get("AWS_REGION") or None
+
+
+def _impatient() -> Any:
+    """Return a session of botocore whose own requests, for credentials, soon give up. It would ask a silent server for five minutes."""
+    session = botocore.session.Session()
+    attempts = {"total_max_attempts": _FIRST_ATTEMPTS, "mode": "standard"}
+    session.set_default_client_config(Config(connect_timeout=_CONNECT_S, read_timeout=_CONNECT_S, retries=attempts))
+    return session
 
 
 def _refuse_other_server(http_response: Any, parsed: Any, model: Any, **_: object) -> None:
@@ -265,21 +309,25 @@ def may_have_happened(error: Exception) -> bool:
 
 
 @contextmanager
-def s3_errors(table: str, path: str, *, changes: bool = False) -> Iterator[None]:
+def s3_errors(table: str, path: str, *, changes: bool = False, of_object: bool = True) -> Iterator[None]:
     """Convert errors of boto3 to errors of the package.
 
     Args:
         table: the storage's location.
         path: the object.
         changes: whether the request changes something; then the state is unknown if the response is lost.
+        of_object: whether the request reads one object, which may be missing. A listing does not.
     """
     try:
         yield
+    except HudiError:
+        raise
     except ClientError as error:
-        if _code(error) in ("NoSuchKey", "404", "NotFound"):
+        # A change or a listing that says 404 without S3's code was sent to another server.
+        if _code(error) == "NoSuchKey" or (_code(error) in ("404", "NotFound") and of_object and not changes):
             raise ObjectNotFoundError("The object does not exist", table=table, path=path) from error
         raise refused(error, table, path, unclear=changes and may_have_happened(error)) from error
-    except (BotoCoreError, OSError, ResponseParserError) as error:
+    except (BotoCoreError, OSError, ResponseParserError, ValueError) as error:
         raise refused(error, table, path, unclear=changes and may_have_happened(error)) from error
 
 

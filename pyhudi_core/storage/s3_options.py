@@ -13,6 +13,7 @@ from pyhudi_core.storage.kind import (
     allow_sources,
     given_options,
     in_own_names,
+    read_flag,
     refuse_bad_address,
     secret_option,
     storage_option,
@@ -29,6 +30,7 @@ _NAMES = OtherNames(
         "server_side_encryption": "server_side_encryption",
         "iam_role_arn": "role_arn",
         "iam_role_session_name": "role_session_name",
+        "no_sign_request": "skip_signature",
     },
     bare=False,
 )
@@ -73,6 +75,7 @@ class S3Options:
         "",
         "The key of `aws:kms`; by default Amazon's own. Every writer of a table gives it, or the bucket's default has it.",
     )
+    skip_signature: bool = storage_option("skip_signature", False, "Read a public bucket without credentials.")
     allow_sources: str = allow_sources()
 
     @classmethod
@@ -89,9 +92,12 @@ class S3Options:
         refuse_bad_address(given, "sts_endpoint_url", "a service", location)
         _refuse_unfit_encryption(given, location)
         _refuse_without_role(given, location)
-        texts: dict[str, Any] = {name: str(text) for name, text in given.items() if name != ALLOW_SOURCES and str(text)}
+        unsigned = _unsigned(given, location)
+        rest = (ALLOW_SOURCES, "skip_signature")
+        texts: dict[str, Any] = {name: str(text) for name, text in given.items() if name not in rest and str(text)}
         secrets = {name: Secret(texts.pop(name, "")) for name in ("secret_access_key", "session_token")}
-        return cls(**texts, **secrets, allow_sources=sources_text(parse_sources(given.get(ALLOW_SOURCES, ""))))
+        sources = sources_text(parse_sources(given.get(ALLOW_SOURCES, "")))
+        return cls(**texts, **secrets, skip_signature=unsigned, allow_sources=sources)
 
     def to_mapping(self) -> dict[str, str]:
         """Return the options that differ from their defaults; secrets stay masked."""
@@ -118,6 +124,19 @@ def _refuse_unfit_encryption(given: Mapping[str, str], location: str) -> None:
             table=location,
             hint="Set 'server_side_encryption' to aws:kms, or omit the key.",
         )
+
+
+def _unsigned(given: Mapping[str, str], location: str) -> bool:
+    """Say whether requests have no signature. Raises `InvalidOptionError` if a credential is given, too, which nobody would see."""
+    unsigned = read_flag(given, "skip_signature", False)
+    both = [name for name in ("access_key_id", "session_token", "role_arn") if given.get(name)]
+    if unsigned and both:
+        raise InvalidOptionError(
+            f"The storage options 'skip_signature' and '{both[0]}' are given",
+            table=location,
+            hint="Omit skip_signature, or the credentials.",
+        )
+    return unsigned
 
 
 def _refuse_without_role(given: Mapping[str, str], location: str) -> None:

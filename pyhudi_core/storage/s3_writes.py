@@ -76,7 +76,7 @@ class ConditionalWriter:
                 return None
             raise unknown(target)
 
-        return self.settler.settle(target, _Judge(self._clients), send, find_own)
+        return self.settler.settle(target, _Judge(self._clients, creates=etag is None), send, find_own)
 
     def delete(self, target: S3Object, etag: str) -> None:
         """Remove the object if its tag is ``etag``."""
@@ -103,9 +103,10 @@ class ConditionalWriter:
 
 @dataclass(frozen=True, slots=True)
 class _Judge:
-    """Reads the errors of boto3."""
+    """Reads the errors of boto3. ``creates``: the object does not exist yet, so its absence is no reason for an error."""
 
     clients: S3Clients
+    creates: bool = False
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
@@ -119,7 +120,8 @@ class _Judge:
         status = status_of(error) if isinstance(error, ClientError) else 0
         if status in NO_EFFECT or isinstance(error, NotConnectedError):
             return RequestEnd.NO_EFFECT
-        return RequestEnd.FAILED if status in (404, 412) and _is_about_the_object(error) else RequestEnd.REFUSED
+        missing = status == 404 and not self.creates and _is_about_the_object(error)
+        return RequestEnd.FAILED if status == 412 or missing else RequestEnd.REFUSED
 
     def is_busy(self, error: Exception) -> bool:
         return is_busy(error)

@@ -13,6 +13,7 @@ import os
 import secrets
 import signal
 import time
+import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -96,9 +97,21 @@ def make_table(
 
 def start(job: Job) -> BaseProcess:
     """Start a writer."""
-    process = PROCESSES.Process(target=work, args=(job,))
+    process = PROCESSES.Process(target=work, args=(job,), name=f"{job.journal}/{job.writer}")
     process.start()
     return process
+
+
+def end_of(process: BaseProcess) -> str:
+    """Say how a process of `start` has ended; empty if all is well.
+
+    Its standard output is that of the first test which started a process, so pytest does not show it with the test that fails.
+    """
+    if process.exitcode == 0:
+        return ""
+    path = Path(f"{process.name}.{process.pid}.error")
+    why = path.read_text() if path.exists() else "it says no reason: the system or a signal ended it"
+    return f"writer {process.name} ended with {process.exitcode}: {why}"
 
 
 def finish(processes: Sequence[BaseProcess], seconds: float) -> None:
@@ -115,12 +128,23 @@ def finish(processes: Sequence[BaseProcess], seconds: float) -> None:
         process.kill()
         process.join()
     assert not late, f"{len(late)} writers did not end within {seconds:g} s; where they stood is in their output"
-    assert [process.exitcode for process in processes] == [0] * len(processes)
+    ends = [end_of(process) for process in processes]
+    assert not any(ends), "\n".join(ends)
 
 
 def work(job: Job) -> None:
-    """The main function of a writer's process."""
+    """The main function of a writer's process. An error is left beside the journal, see `end_of`."""
     faulthandler.register(signal.SIGUSR1, all_threads=True)
+    try:
+        _work(job)
+    except BaseException:
+        path = Path(job.journal, f"{job.writer}.{os.getpid()}.error")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(traceback.format_exc())
+        raise
+
+
+def _work(job: Job) -> None:
     table = job.open()
     journal = Journal(Path(job.journal, f"{job.writer}.log"))
     for n in range(job.first, job.last):

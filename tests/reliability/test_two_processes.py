@@ -14,7 +14,7 @@ from pathlib import Path
 import boto3
 import pytest
 from moto.server import ThreadedMotoServer
-from reliability.processes import OPTIONS, Entry, Job, Verdict, finish, journals, judge, make_table, start
+from reliability.processes import OPTIONS, Entry, Job, Verdict, end_of, finish, journals, judge, make_table, start
 from support.emulated_s3 import one_request_at_a_time
 
 from benchmarks.recording import record
@@ -124,7 +124,7 @@ def killed_writers_commit(
         time.sleep(chance.uniform(0.0, 0.3))
         for writer, (process, until) in list(running.items()):
             if not process.is_alive():
-                assert process.exitcode == 0
+                assert not end_of(process), end_of(process)
                 del running[writer]
             elif len(tries(writer)) >= until:
                 os.kill(process.pid or 0, signal.SIGKILL)
@@ -199,6 +199,12 @@ def test_a_writer_that_is_killed_again_and_again_loses_nothing_and_stops_nobody(
     verdict = judge(table, journals(journal))
     assert verdict.unheard + verdict.given_up > 0
     assert not table.timeline.pending.instants, "a dead writer's instant is still pending after the next writes"
+
+
+def test_a_writer_that_ends_with_an_error_says_it_where_the_test_fails(tmp_path: Path) -> None:
+    missing = Job(str(tmp_path / "no table"), 0, str(tmp_path / "journal"))
+    with pytest.raises(AssertionError, match="There is no Hudi table here"):
+        finish([start(missing)], PATIENCE_S)
 
 
 @pytest.mark.slow

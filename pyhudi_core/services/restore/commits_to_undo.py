@@ -31,6 +31,7 @@ from pyhudi_core.services.restore.restore_plan import RestorePlan, UndoneCommit
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import heartbeat, plan_executors, requested_rollbacks
 from pyhudi_core.transaction.begin import Transaction
+from pyhudi_core.transaction.group import TRANSACTION_KEY, tables_of
 from pyhudi_core.write import cases, refusals
 
 _REWRITES = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING})
@@ -230,9 +231,11 @@ def _undone(context: TableContext, instant: Instant) -> UndoneCommit:
     commit = context.folder.read_commit(instant)
     files = tuple(sorted(path for path in commit.paths if is_of(path, instant.requested_time)))
     size = sum(stat.size + sum(stat.change_log_sizes) for stat in commit.stats)
-    return UndoneCommit(
-        instant, files, size, commit.operation or "", *row_counts(commit), user=writer_of(commit)["user"]
-    )
+    tables = tables_of(commit.extra.get(TRANSACTION_KEY, ""))
+    # A copied table belongs to no transaction.
+    others = tables.keys() - {context.table} if tables.get(context.table) == instant.requested_time else ()
+    operation, user = commit.operation or "", writer_of(commit)["user"]
+    return UndoneCommit(instant, files, size, operation, *row_counts(commit), user=user, tables=tuple(sorted(others)))
 
 
 def is_of(path: str, requested_time: str) -> bool:

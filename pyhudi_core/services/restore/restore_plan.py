@@ -21,7 +21,10 @@ VERSION = 2
 @dataclass(frozen=True, slots=True)
 @printable
 class UndoneCommit:
-    """A commit that a restore undoes: its files (paths relative to the table), their size, its operation, its writer, and the changed rows."""
+    """A commit that a restore undoes: its files (paths relative to the table), their size, its operation, its writer, and the changed rows.
+
+    ``tables``: the other tables of its transaction, which keep their parts.
+    """
 
     instant: Instant
     files: tuple[str, ...] = ()
@@ -31,6 +34,7 @@ class UndoneCommit:
     updated: int = 0
     deleted: int = 0
     user: str | None = None
+    tables: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,11 @@ class RestorePlan:
     completed: str = ""
 
     @property
+    def tables(self) -> tuple[str, ...]:
+        """The other tables that keep their parts of undone transactions. They are torn, unless they are restored, too."""
+        return tuple(sorted({table for commit in self.commits for table in commit.tables}))
+
+    @property
     def figures(self) -> Figures:
         """Numbers of commits, plans, files and bytes to delete, and seconds (without those for building the metadata table again)."""
         files, plans = sum(len(commit.files) for commit in self.commits), len(self.plans) + len(self.cleans)
@@ -80,9 +89,12 @@ class RestorePlan:
         figures = self.figures
         plans = f" and {figures['plans']} planned services" if figures["plans"] else ""
         again = f"; build {', '.join(self.metadata_partitions)} again" if self.metadata_partitions else ""
+        torn = (
+            f"; of undone transactions these tables keep their parts: {', '.join(self.tables)}" if self.tables else ""
+        )
         return (
             f"Go back to the commit {self.to.requested_time}, completed {self.completed}: undo {figures['commits']} commits{plans},"
-            f" delete {figures['files']:,} files, {figures['bytes']:,} bytes for good{again}"
+            f" delete {figures['files']:,} files, {figures['bytes']:,} bytes for good{again}{torn}"
         )
 
     def encode(self, sync_marker: bytes) -> bytes:

@@ -111,6 +111,45 @@ def test_a_key_that_may_not_move_is_refused_in_the_batch_that_comes_later(tmp_pa
     assert sorted(type(one).__name__ for one in found) == ["Commit", "DuplicateKeyError"]
 
 
+@pytest.mark.parametrize("unclear", [False, True])
+def test_a_batch_whose_file_cannot_be_written_says_so_and_only_an_unclear_answer_leaves_its_state_open(
+    unclear: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = hudi.create_table(str(tmp_path / "t"), SCHEMA, "id")
+    kind = hudi.errors.StorageStateUnknownError if unclear else hudi.errors.StorageError
+
+    def refused(context: Any, batch: handed_in.HandedIn) -> None:
+        raise kind("Access denied", path=batch.path)
+
+    monkeypatch.setattr(handed_in, "hand_in", refused)
+    with pytest.raises(hudi.errors.CommitStateUnknownError if unclear else kind, match="Access denied"):
+        table.upsert(rows((1, "a", 1, 1.0)), batch=True)
+
+
+@pytest.mark.parametrize("kind", [pa.ArrowInvalid, hudi.errors.ConfigError])
+def test_an_error_that_is_no_answer_reaches_only_the_writer_of_the_batch_that_caused_it(
+    kind: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hudi.create_table(str(tmp_path / "t"), SCHEMA, "id")
+    real = combined._write_group
+
+    def failing(write: Any, group: Sequence[handed_in.HandedIn], refused: Any) -> Any:
+        if any(batch.rows["id"][0].as_py() == 7 for batch in group):
+            raise kind("overflow")
+        return real(write, group, refused)
+
+    monkeypatch.setattr(combined, "_write_group", failing)
+    found = together([upsert(tmp_path / "t", rows((key, "a", 1, 1.0))) for key in (1, 7, 2, 3)])
+    bad = found.pop(1)
+    assert isinstance(bad, Exception)
+    assert "overflow" in str(bad)
+    assert all(isinstance(one, hudi.Commit) for one in found), found
+    monkeypatch.undo()
+    table = hudi.open_table(str(tmp_path / "t"))
+    assert sorted(table.to_arrow()["id"].to_pylist()) == [1, 2, 3]
+    assert not table.check().findings
+
+
 def test_the_ordering_column_decides_between_batches_and_the_table(tmp_path: Path) -> None:
     table = hudi.create_table(str(tmp_path / "t"), SCHEMA, "id", ordering="ts")
     table.upsert(rows((1, "a", 5, 5.0)))
@@ -405,8 +444,8 @@ def test_a_leader_is_told_what_its_commit_says_and_need_not_look(
     monkeypatch.setattr(handed_in, "waits", lambda *_: pytest.fail("the leader knows"))
     commit = table.upsert(rows((1, "a", 1, 1.0), (1, "a", 1, 2.0)), {"job": "x"}, batch=True)
     assert (commit.stats.rows_inserted, commit.stats.rows_combined, dict(commit.extra_metadata)) == (1, 1, {"job": "x"})
-    [answers] = told
+    [lead] = told
     read = handed_in.answers(table._opened.context(), [commit.token])
-    assert {token: (one.instant, one.outcome) for token, one in answers.items()} == {
+    assert {token: (one.instant, one.outcome) for token, one in lead.answered.items()} == {
         token: (one.instant, one.outcome) for token, one in read.items()
     }

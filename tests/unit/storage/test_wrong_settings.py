@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +16,7 @@ import pytest
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import StorageError
-from pyhudi_core.storage import open_storage
+from pyhudi_core.storage import open_storage, s3_client
 
 SCHEMA = pa.schema([("id", pa.int64())])
 SETTINGS = {
@@ -25,6 +29,7 @@ DOORS: dict[str, Callable[[str, dict[str, str]], object]] = {
     "create": lambda location, options: hudi.create_table(location, SCHEMA, "id", storage_options=options),
     "exists": hudi.table_exists,
     "write": lambda location, options: open_storage(location, options).put_if_absent("a", b""),
+    "put": lambda location, options: open_storage(location, options).put("a", b""),
     "list": lambda location, options: open_storage(location, options).list(""),
 }
 WRONG = [
@@ -38,15 +43,18 @@ WRONG = [
     ("s3", 400, "ExpiredToken", "session_token|credentials"),
     ("s3", 200, "", "endpoint_url"),
     ("s3", 405, "", "endpoint"),
+    ("s3", 404, "", "endpoint_url"),
     ("gs", 404, "NoSuchBucket", "bucket's name"),
     ("gs", 401, "AuthenticationRequired", "service_account"),
     ("gs", 403, "AccessDenied", "service_account"),
     ("gs", 200, "", "endpoint_url"),
     ("gs", 405, "", "endpoint_url"),
+    ("gs", 404, "", "endpoint_url"),
     ("az", 404, "ContainerNotFound", "container's name"),
     ("az", 403, "AuthenticationFailed", "account_key"),
     ("az", 200, "", "endpoint_url"),
     ("az", 405, "", "endpoint_url"),
+    ("az", 404, "", "endpoint_url"),
 ]
 """Cloud, status and code of the answer to every request (without a code: the page of another server), and what the hint says."""
 
@@ -106,3 +114,64 @@ def test_what_is_wrong_is_one_error_at_every_door(
             enter(f"{cloud}://lake/t", options)
         said = str(caught.value.hint)
         assert any(word in said for word in hint.split("|")), f"{door}: {caught.value}"
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """The address of a server that takes connections, and never answers."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(100)
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+
+ROLE = "arn:aws:iam::123456789012:role/writer"
+WHO_GIVES_CREDENTIALS: dict[str, tuple[dict[str, str], dict[str, str]]] = {
+    "a role": ({**SETTINGS["s3"], "role_arn": ROLE, "sts_endpoint_url": "SERVER"}, {}),
+    "workload identity": (
+        {"region": "r"},
+        {"AWS_ROLE_ARN": ROLE, "AWS_WEB_IDENTITY_TOKEN_FILE": __file__, "AWS_ENDPOINT_URL_STS": "SERVER"},
+    ),
+}
+"""Storage options and environment, with the address of the server that is asked for credentials."""
+
+
+@pytest.mark.parametrize("kind", WHO_GIVES_CREDENTIALS)
+def test_a_silent_server_of_credentials_is_an_error_within_seconds_at_every_door(
+    kind: str, silent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(s3_client, "_CONNECT_S", 0.4)
+    options, environment = WHO_GIVES_CREDENTIALS[kind]
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, text in environment.items():
+        monkeypatch.setenv(name, text.replace("SERVER", silent))
+    given = {name: text.replace("SERVER", silent) for name, text in options.items()}
+    began = time.monotonic()
+    for enter in DOORS.values():
+        with pytest.raises(StorageError, match=silent):
+            enter("s3://lake/t", given)
+    assert time.monotonic() - began < 60, "botocore alone asks five times, a minute each"
+
+
+@pytest.mark.parametrize(
+    ("environment", "says"),
+    [
+        ({"AWS_PROFILE": "nowhere"}, "nowhere"),
+        ({"AWS_ENDPOINT_URL": "store:9000"}, "store:9000"),
+        ({"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://192.0.2.1/x"}, "192.0.2.1"),
+    ],
+)
+def test_what_is_wrong_in_the_environment_is_an_error_of_ours_at_every_door(
+    environment: dict[str, str], says: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    for name, text in environment.items():
+        monkeypatch.setenv(name, text)
+    for enter in DOORS.values():
+        with pytest.raises(StorageError, match=says) as caught:
+            enter("s3://lake/t", {"region": "r"})
+        assert caught.value.hint

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -77,6 +78,111 @@ def test_rows_outside_of_the_block_are_refused_because_nothing_would_commit_them
             pass
     assert not values(orders)
     assert not any((tmp_path / "orders/.hoodie/.heartbeat").glob("*"))
+
+
+def enter_again(changes: Any, table: hudi.HudiTable) -> None:
+    with changes:
+        changes.upsert(table, rows((9, 9)))
+
+
+@pytest.mark.parametrize("when", ["inside", "after", "after an error"])
+def test_a_transaction_has_one_block_because_a_second_one_would_commit_the_first_again(
+    when: str, tmp_path: Path
+) -> None:
+    orders, lines = tables(tmp_path, "orders", "lines")
+    changes = hudi.transaction([orders, lines])
+
+    def write() -> None:
+        with changes:
+            changes.upsert(orders, rows((1, 1)))
+            if when == "inside":
+                enter_again(changes, lines)
+            if when == "after an error":
+                raise ZeroDivisionError
+
+    if when == "after":
+        write()
+        with pytest.raises(hudi.errors.InvalidOptionError, match="one block"):
+            enter_again(changes, lines)
+    else:
+        with pytest.raises(
+            ZeroDivisionError if "error" in when else hudi.errors.InvalidOptionError, match="one block|^$"
+        ):
+            write()
+    if when == "after an error":
+        with pytest.raises(hudi.errors.InvalidOptionError, match="one block"):
+            enter_again(changes, lines)
+    assert (values(orders), values(lines)) == ({1: 1} if when == "after" else {}, {})
+    for table in (orders, lines):
+        assert not table.timeline.pending.instants
+
+
+def test_threads_of_one_block_write_to_different_tables_and_only_one_of_them_to_each(tmp_path: Path) -> None:
+    orders, lines = tables(tmp_path, "orders", "lines")
+    found: list[object] = []
+    barrier = threading.Barrier(4)
+
+    def write(table: hudi.HudiTable, key: int) -> None:
+        barrier.wait(20)
+        try:
+            changes.upsert(table, rows((key, key)))
+            found.append((table.location, key))
+        except hudi.errors.InvalidOptionError as error:
+            found.append(error.message)
+
+    with hudi.transaction([orders, lines]) as changes:
+        threads = [threading.Thread(target=write, args=(table, key)) for table in (orders, lines) for key in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert found.count("A transaction writes to a table once") == 2
+    for table in (orders, lines):
+        assert {(table.location, key) for key in values(table)} <= set(found)
+        assert len(values(table)) == 1
+
+
+def test_rows_that_a_thread_brings_after_the_end_of_the_block_are_refused_and_leave_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders, lines = tables(tmp_path, "orders", "lines")
+    stage = Write.write
+    writing, over = threading.Event(), threading.Event()
+    errors: list[BaseException] = []
+
+    def slow(write: Write, data: object) -> None:
+        stage(write, data)
+        if write.context.root.location == lines.location:
+            writing.set()
+            over.wait(20)
+
+    def late() -> None:
+        try:
+            changes.upsert(lines, rows((1, 1)))
+        except hudi.errors.InvalidOptionError as error:
+            errors.append(error)
+
+    monkeypatch.setattr(Write, "write", slow)
+    with hudi.transaction([orders, lines]) as changes:
+        changes.upsert(orders, rows((1, 1)))
+        thread = threading.Thread(target=late)
+        thread.start()
+        writing.wait(20)
+    over.set()
+    thread.join()
+    assert "only inside its block" in str(errors[0])
+    assert (values(orders), values(lines)) == ({1: 1}, {})
+    assert not lines.timeline.pending.instants
+
+
+def test_after_rows_that_are_refused_the_block_may_write_others_to_the_table(tmp_path: Path) -> None:
+    orders, lines = tables(tmp_path, "orders", "lines")
+    with hudi.transaction([orders, lines]) as changes:
+        with pytest.raises(hudi.errors.DataError):
+            changes.upsert(orders, pa.table({"id": pa.array([None], pa.int64()), "value": [1]}))
+        changes.upsert(orders, rows((1, 1)))
+        changes.upsert(lines, rows((1, 1)))
+    assert (values(orders), values(lines)) == ({1: 1}, {1: 1})
 
 
 def test_an_error_in_the_block_or_in_a_table_leaves_all_as_they_were(tmp_path: Path) -> None:
@@ -348,3 +454,17 @@ def test_of_a_table_that_another_program_writes_to_it_is_said_what_is_not_promis
             changes.upsert(table, rows((2, 2)))
     [said] = [record.getMessage() for record in caplog.records if "commit record" in record.getMessage()]
     assert lines.location in said
+
+
+def test_the_plan_of_a_restore_names_the_tables_that_keep_their_parts_of_what_it_undoes(tmp_path: Path) -> None:
+    orders, lines = tables(tmp_path, "orders", "lines")
+    first = orders.upsert(rows((9, 9)))
+    assert orders.upsert(rows((8, 8)))
+    assert orders.restore.plan(first.instant).tables == ()
+    change_both(orders, lines)
+    plan = hudi.open_table(orders.location).restore.plan(first.instant)
+    assert plan.tables == (lines.location,)
+    assert f"of undone transactions these tables keep their parts: {lines.location}" in str(plan)
+    assert hudi.open_table(orders.location).restore(first.instant)
+    with pytest.raises(TransactionTornError, match="a restore undid it there"):
+        hudi.snapshot([orders, lines])
