@@ -1,0 +1,107 @@
+"""Which rows of a merge meet, and what its plan counts: dates beside moments in a zone, cases of names, rows that the merge law refuses."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pyarrow as pa
+import pytest
+from unit import test_merge
+from unit.test_merge import KINDS
+
+import pyhudi_core as hudi
+from pyhudi_core.errors import InvalidOptionError
+
+ZONES = ["UTC", "Europe/Berlin", "America/Sao_Paulo", "-09:30"]
+DAY = dt.date(2018, 11, 4)
+"""In Sao Paulo its first hour is left out."""
+
+
+@pytest.mark.parametrize("zone", ZONES)
+@pytest.mark.parametrize("unit", ["us", "ms"])
+@pytest.mark.parametrize("on_both", [False, True])
+def test_a_day_meets_the_moment_that_a_condition_finds_for_it(zone: str, unit: str, on_both: bool) -> None:
+    """``on=`` by a name, and as text with another condition."""
+    moment, day = pa.timestamp(unit, "UTC"), pa.date32()
+    start = dt.datetime(2018, 11, 3, tzinfo=dt.UTC)
+    moments = [start + dt.timedelta(minutes=30 * half) for half in range(4 * 24)]
+    schema = pa.schema([("id", pa.int64()), ("ts", moment), ("d", day)])
+    table = hudi.create_table(
+        f"memory://days-{zone}-{unit}-{on_both}", schema, "id", options={"pyhudi.condition.timezone": zone}
+    )
+    table.insert(pa.table({"id": range(len(moments)), "ts": moments, "d": [DAY] * len(moments)}, schema=schema))
+    at = table.scan(["ts"], where=f"ts = DATE '{DAY}'").to_arrow()["ts"].to_pylist()
+    assert len(at) == 1
+    rest = " AND source.k = 1" if on_both else ""
+    days = pa.table({"x": pa.array([DAY, None]), "k": [1, 1]})
+    found = table.merge(days, f"target.ts = source.x{rest}").when_matched_delete().plan()
+    assert found.rows_deleted == 1
+    for kind in (moment, pa.timestamp("ns", "UTC")):
+        times = pa.table({"x": pa.array([*moments, None], kind), "k": [1] * (len(moments) + 1)})
+        merge = table.merge(times, f"target.d = source.x{rest}").when_matched_update({"ts": "source.x"})
+        assert merge.run().stats.rows_updated == len(moments)
+        assert {*table.to_arrow()["ts"].to_pylist()} == {*at}
+
+
+def test_an_exclude_takes_any_case_as_other_names_do(location: str) -> None:
+    table = hudi.create_table(location, pa.schema([("id", pa.int64()), ("v", pa.int64()), ("W", pa.int64())]), "id")
+    table.insert(pa.table({"id": [1], "v": [1], "W": [1]}))
+    source = pa.table({"ID": [1], "V": [2], "w": [2]})
+    table.merge(source, on="Id").when_matched_update_all(exclude=["v", "W"][1:]).run()
+    assert table.to_arrow().to_pylist() == [{"id": 1, "v": 2, "W": 1}]
+    hudi.sql(
+        "MERGE INTO t USING s ON t.ID = s.id WHEN MATCHED THEN UPDATE SET * EXCEPT (V)",
+        tables={"t": table, "s": pa.table({"id": [1], "v": [3], "W": [3]})},
+    )
+    assert table.to_arrow().to_pylist() == [{"id": 1, "v": 2, "W": 3}]
+    with pytest.raises(InvalidOptionError, match="exclude names 'X'"):
+        table.merge(source, on="Id").when_matched_update_all(exclude=["X"]).run()
+
+
+SCHEMA = pa.schema([("id", pa.int64()), ("ts", pa.float64()), ("v", pa.int64())])
+NAN = float("nan")
+STORED = [(1, 5.0), (2, 5.0), (3, None), (4, NAN), (5, 5.0), (6, 5.0)]
+GIVEN = [(1, 4.0), (2, 5.0), (3, None), (4, 9.0), (5, None), (6, NAN), (7, 1.0)]
+CLAUSES = {"all": True, "one by one": False}
+
+
+def rows_of(given: list[tuple[int, float | None]], v: int) -> pa.Table:
+    ids, times = zip(*given, strict=True)
+    return pa.table({"id": ids, "ts": pa.array(times, pa.float64()), "v": [v] * len(ids)}, schema=SCHEMA)
+
+
+@pytest.mark.parametrize("clauses", CLAUSES)
+@pytest.mark.parametrize("ordering", ["ts", None])
+@pytest.mark.parametrize("table_type", ["cow", "mor"])
+def test_a_plan_counts_the_rows_that_the_merge_changes(clauses: str, ordering: str | None, table_type: str) -> None:
+    name = f"memory://counted-{clauses.replace(' ', '-')}-{ordering}-{table_type}"
+    table = hudi.create_table(name, SCHEMA, "id", ordering=ordering, table_type=table_type)
+    table.insert(rows_of(STORED, 1))
+    merge = table.merge(rows_of(GIVEN, 2), "id")
+    merge = (
+        merge.when_matched_update_all()
+        if CLAUSES[clauses]
+        else merge.when_matched_update({"v": "source.v", "ts": "source.ts"})
+    )
+    merge = merge.when_not_matched_insert_all()
+    planned = merge.plan()
+    stats = merge.run().stats
+    changed = [row["id"] for row in table.to_arrow().to_pylist() if row["v"] == 2]
+    assert sorted(changed) == ([2, 3, 6, 7] if ordering else [1, 2, 3, 4, 5, 6, 7])
+    assert planned == hudi.MergePlan(len(changed) - 1, 1, 0)
+    if table_type == "cow":
+        assert (stats.rows_updated, stats.rows_inserted, stats.rows_deleted) == (len(changed) - 1, 1, 0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_rows_with_one_key_a_replace_writes_the_one_that_an_upsert_writes(kind: str) -> None:
+    rows = test_merge.rows_of(
+        (2, 3, "a", 20.0, "first"), (2, 2, "a", 21.0, "old"), (1, 2, "a", 10.0, "x"), (1, 2, "a", 11.0, "last")
+    )
+    replaced, upserted = (test_merge.made(f"twice-{verb}", kind) for verb in ("replace", "upsert"))
+    replaced.replace(rows, where="day = 'a'")
+    upserted.delete(where="day = 'a'")
+    upserted.upsert(rows) if "keys" not in kind else upserted.insert(rows)
+    expected = test_merge.found(upserted)
+    assert sorted(test_merge.found(replaced), key=str) == sorted(expected, key=str)
+    assert ("keys" in kind) == ("old" in [row[4] for row in expected])
