@@ -25,7 +25,9 @@ from pyhudi_core.model.time_zone import UTC, TimeZone
 from pyhudi_core.predicates.arrow import evaluated, to_expression
 from pyhudi_core.predicates.assignments import Assignments
 from pyhudi_core.predicates.binding import bind, field_path
+from pyhudi_core.predicates.coercion import is_number
 from pyhudi_core.predicates.local_times import LOCAL, MOMENT, local_times, moments
+from pyhudi_core.predicates.number_casts import may_change, to_number
 from pyhudi_core.predicates.tree import And, ColumnName, Compare, Node, columns_of, with_columns
 from pyhudi_core.write.default_values import with_defaults
 from pyhudi_core.write.meeting import joined
@@ -286,12 +288,14 @@ def _as_type(column: pa.ChunkedArray, wanted: pa.Field, name: str, zone: TimeZon
     try:
         if zone != UTC and _is_day_of_moment(column.type, wanted.type):
             column = _in_zone(column, zone)
-        fitted = column.cast(wanted.type, safe=False) if column.type != wanted.type else column
+        fitted = _cast(column, wanted.type)
         if column.type != wanted.type:
-            back = fitted.cast(column.type, safe=False)
-            same = pc.equal(back, column)
-            if pa.types.is_floating(column.type):
-                same = pc.or_(same, pc.and_(pc.is_nan(back), pc.is_nan(column)))
+            same = _equal(_cast(fitted, column.type), column)
+            if any(map(pa.types.is_float32, kinds := (column.type, wanted.type))) and any(
+                map(pa.types.is_decimal, kinds)
+            ):
+                # 0.1 as a FLOAT has the text of the decimal 0.1, and is another number; a condition compares doubles
+                same = pc.and_(same, _equal(*(_cast(each, pa.float64()) for each in (fitted, column))))
             fitted = pc.if_else(same, fitted, pa.scalar(None, wanted.type))
         return _plain(fitted.combine_chunks())
     except pa.ArrowException as error:
@@ -300,6 +304,31 @@ def _as_type(column: pa.ChunkedArray, wanted: pa.Field, name: str, zone: TimeZon
             f" {str(error).splitlines()[0]:.160}",
             hint="Cast the column of the source.",
         ) from error
+
+
+def _equal(one: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Say where two columns of one type have the same value, as conditions do: NaN is NaN."""
+    same = pc.equal(one, other)
+    if pa.types.is_floating(other.type):
+        same = pc.or_(same, pc.and_(pc.is_nan(one), pc.is_nan(other)))
+    return same
+
+
+def _cast(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
+    """Return values in another type. A number that the type cannot hold is null, or another number."""
+    source = column.type
+    if source == target:
+        return column
+    if is_number(source) and pa.types.is_decimal(target):
+        if pa.types.is_floating(source) and not may_change(source, target):
+            inside = pc.less(pc.abs(column), 10.0 ** (target.precision - target.scale))
+            return pc.if_else(inside, column, pa.scalar(None, source)).cast(target, safe=False)
+        return evaluated(pa.table({"key": column}), to_number(pc.field("key"), source, target))
+    if pa.types.is_decimal(source) and pa.types.is_integer(target):
+        return evaluated(pa.table({"key": column}), to_number(pc.field("key"), source, target))
+    if pa.types.is_decimal(source) and pa.types.is_floating(target):
+        return column.cast(pa.string()).cast(target)  # Arrow's direct cast misses the last bit
+    return column.cast(target, safe=False)
 
 
 def _is_day_of_moment(one: pa.DataType, other: pa.DataType) -> bool:

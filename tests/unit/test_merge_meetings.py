@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -105,3 +107,65 @@ def test_of_rows_with_one_key_a_replace_writes_the_one_that_an_upsert_writes(kin
     expected = test_merge.found(upserted)
     assert sorted(test_merge.found(replaced), key=str) == sorted(expected, key=str)
     assert ("keys" in kind) == ("old" in [row[4] for row in expected])
+
+
+NUMBERS: list[Any] = [
+    0,
+    1,
+    2,
+    -1,
+    127,
+    128,
+    1.5,
+    0.1,
+    Decimal("0.1"),
+    Decimal("1.005"),
+    Decimal("99999999.99"),
+    2**31,
+    2**53,
+]
+NUMBERS += [2**53 + 1, 2**63 - 1, -(2**63), Decimal(10) ** 20, 1e20, 1e300, float("nan"), float("inf"), None]
+TYPES = [pa.int8(), pa.int32(), pa.int64(), pa.float32(), pa.float64()]
+TYPES += [pa.decimal128(*digits) for digits in ((10, 2), (38, 9), (20, 0), (5, 5))]
+
+
+def held(kind: pa.DataType) -> pa.Array:
+    """The numbers that a type can hold; a FLOAT and a DOUBLE hold the nearest one of some."""
+    found: dict[str, Any] = {}
+    for number in NUMBERS:
+        try:
+            given = float(number) if pa.types.is_floating(kind) and number is not None else number
+            value = pa.scalar(given, kind).as_py()
+        except (pa.ArrowException, OverflowError, TypeError, ValueError):
+            continue
+        if pa.types.is_floating(kind) or value == number:
+            found[repr(value)] = value
+    return pa.array(found.values(), kind)
+
+
+def exactly(one: Any, other: Any) -> bool:
+    if one is None or other is None:
+        return False
+    return bool(one == other or (one != one and other != other))
+
+
+def as_doubles(one: Any, other: Any) -> bool:
+    return exactly(one, other) or (None not in (one, other) and exactly(float(one), float(other)))
+
+
+@pytest.mark.parametrize("stored", TYPES, ids=str)
+def test_numbers_of_any_two_types_meet_where_they_are_equal(stored: pa.DataType) -> None:
+    """Exactly equal numbers meet; a decimal may meet a floating-point number to which it is equal as a DOUBLE. No type is refused."""
+    mine = held(stored)
+    schema = pa.schema([("id", pa.int64()), ("k", stored)])
+    table = hudi.create_table(f"memory://numbers-{stored}", schema, "id")
+    table.insert(pa.table([pa.array(range(len(mine))), mine], schema=schema))
+    for given in TYPES:
+        theirs = held(given)
+        merge = table.merge(pa.table({"x": theirs}), "target.k = source.x").when_matched_delete()
+        met = merge.plan().rows_deleted
+        least, most = (
+            sum(any(equal(one, other) for other in theirs.to_pylist()) for one in mine.to_pylist())
+            for equal in (exactly, as_doubles)
+        )
+        assert least <= met <= most, f"{stored} and {given}: {met}, not {least} to {most}"
