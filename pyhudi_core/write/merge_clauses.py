@@ -513,7 +513,8 @@ class _Work:
                 f"The source of the merge lacks {', '.join(map(repr, missing))}, which the table has, so a row could not be inserted whole",
                 hint="Add the columns (nulls are fine), or set those that you have: when_not_matched_insert({...}).",
             )
-        taken = [name for name in self.source.column_names if name not in clause.exclude]
+        left = {*clause.exclude, *self.rules.generated}
+        taken = [name for name in self.source.column_names if name not in left]
         return {name: pc.field(self.sides.source_alias, name) for name in taken}
 
     def refuse_twice(self) -> None:

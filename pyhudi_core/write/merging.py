@@ -138,8 +138,11 @@ class Merge(OfTable):
         """
         with self._begun() as begun:
             if begun.is_upsert:
+                generated = (*begun.config.rules.generated,)
                 begun.refuse_repeated(begun.source)
-                return begun.write.until_committed(UserRows(begun.meeting.to_write(each(begun.source, _staying))))
+                return begun.write.until_committed(
+                    UserRows(begun.meeting.to_write(each(begun.source, partial(_staying, generated))))
+                )
             meta = begun.config.generates_keys
             return write_found(begun.write, None, begun.where, begun.rows, meta=meta)
 
@@ -187,12 +190,7 @@ class Merge(OfTable):
             refusals.before_rows(cases.of_call(context, OperationType.UPSERT))
             schema = load(context).schema
             meeting = Meeting.of(context, self.source, self.spark)
-            fit = partial(
-                _as_source,
-                schema,
-                any(clause.action.endswith("_all") for clause in self.clauses),
-                (*config.rules.generated,),
-            )
+            fit = partial(_as_source, schema, any(clause.action.endswith("_all") for clause in self.clauses))
             source = each(meeting.given(self.source, schema), fit).persist()
             kept.callback(source.release)
             clauses = [
@@ -247,12 +245,18 @@ class _Begun:
         if (
             keeps_values(self.config)
             or self.match.rest
+            or any(
+                given in self.config.rules.generated for _, given in self.match.pairs
+            )  # what a row says of it may be wrong
             or any(clause.where is not None or clause.exclude for clause in self.clauses)
         ):
             return False
         whole = {clause.action for clause in self.clauses} == {"update_all", "insert_all"}
-        own = {item.name: item.type for item in self.sides.target if item.name not in self.config.rules.generated}
-        same = {item.name: item.type for item in self.source.schema} == own  # an upsert would widen a column
+        own, other = (
+            {item.name: item.type for item in schema if item.name not in self.config.rules.generated}
+            for schema in (self.sides.target, self.source.schema)
+        )
+        same = own == other  # an upsert would widen a column
         moves = self.config.is_partitioned and finds_by_key(self.write)  # an upsert finds a row in other partitions
         return whole and same and not moves and self._compares_names
 
@@ -307,7 +311,7 @@ def _spelt_as(rows: pa.Table, table: pa.Schema) -> pa.Table:
 
 def _spelt_excludes(clause: Clause, names: Sequence[str]) -> Clause:
     """Return a clause whose ``exclude`` has the spelling of the source. Raises `InvalidOptionError` for a column that the source lacks."""
-    known = pa.schema([(name, pa.null()) for name in names])
+    known = pa.schema([(name, pa.null()) for name in dict.fromkeys(names)])
     found = [field_path(known, (name,)) for name in clause.exclude]
     for name, path in zip(clause.exclude, found, strict=True):
         if path is None:
@@ -317,12 +321,11 @@ def _spelt_excludes(clause: Clause, names: Sequence[str]) -> Clause:
     return replace(clause, exclude=tuple(path[0] for path in found if path is not None))
 
 
-def _as_source(table: pa.Schema, spelt: bool, generated: Sequence[str], rows: pa.Table) -> pa.Table:
-    """Return rows of the source without meta columns and those that the table computes. ``spelt``: in the spelling of the table."""
+def _as_source(table: pa.Schema, spelt: bool, rows: pa.Table) -> pa.Table:
+    """Return rows of the source without meta columns. ``spelt``: in the spelling of the table."""
     if {*META_FIELDS} <= {*rows.column_names}:  # rows of a scan, as an upsert takes them
         rows = rows.drop_columns(list(META_FIELDS))
-    source = in_types_of(_spelt_as(rows, table) if spelt else rows, table)
-    return source.drop_columns([name for name in generated if name in source.column_names])
+    return in_types_of(_spelt_as(rows, table) if spelt else rows, table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,7 +373,9 @@ def _is_given(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.fill_null(pc.not_equal(column, ""), False) if is_string(column.type) else column.is_valid()
 
 
-def _staying(rows: pa.Table) -> pa.Table:
+def _staying(generated: Sequence[str], rows: pa.Table) -> pa.Table:
+    """Return rows as a write takes them, without the columns that the table computes."""
+    rows = rows.drop_columns([name for name in generated if name in rows.column_names])
     return mixed(rows, rows.slice(0, 0))
 
 

@@ -12,7 +12,7 @@ from unit import test_merge
 from unit.test_merge import KINDS
 
 import pyhudi_core as hudi
-from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.errors import DuplicateKeyError, InvalidOptionError
 
 ZONES = ["UTC", "Europe/Berlin", "America/Sao_Paulo", "-09:30"]
 DAY = dt.date(2018, 11, 4)
@@ -169,3 +169,38 @@ def test_numbers_of_any_two_types_meet_where_they_are_equal(stored: pa.DataType)
             for equal in (exactly, as_doubles)
         )
         assert least <= met <= most, f"{stored} and {given}: {met}, not {least} to {most}"
+
+
+@pytest.mark.parametrize("table_type", ["cow", "mor"])
+@pytest.mark.parametrize("key", ["id", ()])
+def test_a_generated_column_of_the_source_can_be_compared_and_is_never_written(
+    table_type: str, key: str | tuple[()]
+) -> None:
+    columns = pa.schema([("id", pa.int64()), ("v", pa.int64()), ("twice", pa.int64())])
+    rules = hudi.TableRules(generated={"twice": "v * 2"})
+    name = f"memory://generated-{table_type}-{bool(key)}"
+    table = hudi.create_table(name, columns, key, table_type=table_type, rules=rules)
+    table.insert(pa.table({"id": [1, 2], "v": [1, 2]}))
+    source = pa.table({"id": [2, 3], "v": [5, 7], "twice": [4, 4]}, schema=columns)
+    assert table.merge(source.slice(0, 1), on="twice").when_matched_delete().plan().rows_deleted == 1
+    merge = table.merge(source, on="target.id = source.id")
+    merge.when_matched_update({"v": "source.twice"}, where="source.twice = target.twice").run()
+    assert table.to_arrow().sort_by("id").to_pydict() == {"id": [1, 2], "v": [1, 4], "twice": [2, 8]}
+    table.merge(source, on="id").when_matched_update_all().when_not_matched_insert_all().run()
+    assert table.to_arrow().sort_by("id").to_pydict() == {"id": [1, 2, 3], "v": [1, 5, 7], "twice": [2, 10, 14]}
+    merge = table.merge(source, on="id").when_matched_update_all(exclude=["twice", "v"]).when_not_matched_insert_all()
+    assert merge.run().stats.rows_updated == 2
+
+
+def test_a_generated_partition_is_compared_as_the_source_gives_it_and_a_key_is_never_there_twice() -> None:
+    columns = pa.schema([("id", pa.int64()), ("v", pa.int64()), ("part", pa.int64())])
+    rules = hudi.TableRules(generated={"part": "v % 2"})
+    table = hudi.create_table("memory://generated-part", columns, "id", partition_by="part", rules=rules)
+    table.insert(pa.table({"id": [1, 2], "v": [1, 2]}))
+    merge = table.merge(pa.table({"id": [1], "v": [3], "part": [0]}, schema=columns), on=["id", "part"])
+    merge = merge.when_matched_update_all().when_not_matched_insert_all()
+    with pytest.raises(DuplicateKeyError, match="key of another row"):
+        merge.run()
+    right = pa.table({"id": [1], "v": [3], "part": [1]}, schema=columns)
+    table.merge(right, on=["id", "part"]).when_matched_update_all().when_not_matched_insert_all().run()
+    assert table.to_arrow().sort_by("id").to_pydict() == {"id": [1, 2], "v": [3, 2], "part": [1, 0]}
