@@ -26,6 +26,11 @@ def in_case(function: str, text: pc.Expression) -> pc.Expression:
     return pc.Expression._call(_NAMES[function], [text])
 
 
+def cased(function: str, text: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Return the texts in ``lower`` or ``upper`` case."""
+    return pc.call_function(_NAMES[function], [text])
+
+
 def lowered(text: pa.Array) -> pa.Array:
     """Return the texts in lower case."""
     return pc.call_function(_NAMES["lower"], [text])

@@ -181,7 +181,7 @@ def _create(context: TableContext, instant: CommitPoint | None, comment: str, cr
     """Return one attempt."""
     timeline = context.folder.load()
     commit = saved_commit(context, timeline, instant)
-    known = _known(context, timeline, commit.requested_time, created_by)
+    known = known_savepoint(context, timeline, commit.requested_time, created_by)
     if known is not None:
         return known
     refuse_pending_restore(context, timeline)
@@ -195,7 +195,7 @@ def _create(context: TableContext, instant: CommitPoint | None, comment: str, cr
     return _Creating(begin.reserve(context, Action.SAVEPOINT), commit, state, savepoint).run()
 
 
-def _known(context: TableContext, timeline: Timeline, time: str, created_by: str) -> Savepoint | None:
+def known_savepoint(context: TableContext, timeline: Timeline, time: str, created_by: str) -> Savepoint | None:
     """Return the savepoint that the commit has. Raises `UnsupportedTableError` if that is a tag, and the caller wants a savepoint that stays."""
     known = next((found for found in read_savepoints(context.folder, timeline) if found.instant == time), None)
     if known is not None and known.created_by == TAGGED_BY != created_by:
@@ -234,7 +234,7 @@ class _Creating:
             for path, body in self._bodies().items():
                 context.root.put(path, body)
             decide(context, self._intent, self._refuse_changed, terms)
-        made = _known(context, context.folder.load(), time, self.savepoint.created_by)
+        made = known_savepoint(context, context.folder.load(), time, self.savepoint.created_by)
         if made is None:
             raise CommitConflictError(
                 "Another process took this one for dead", table=context.table, instant=time, hint="Try again."

@@ -35,7 +35,7 @@ from pyhudi_core.statements.insert_defaults import is_default, misplaced
 from pyhudi_core.statements.names import Names, parts_of
 from pyhudi_core.statements.points import point_of
 from pyhudi_core.statements.reads import changes_of, timeline_of
-from pyhudi_core.statements.spark_functions import as_spark_computes
+from pyhudi_core.statements.spark_functions import add_functions, as_spark_computes
 from pyhudi_core.statements.text import not_understood, place_of
 from pyhudi_core.table import HudiTable
 from pyhudi_core.write.meeting import spark_of
@@ -89,6 +89,7 @@ def query(tree: Any, names: Names) -> pa.Table:
     with _connected(duckdb) as connection:
         for name, rows in sources.rows.items():
             connection.register(name, rows)
+        add_functions(connection, text)
         try:
             relation = connection.sql(text)
             if relation is None:

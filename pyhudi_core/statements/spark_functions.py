@@ -5,22 +5,52 @@ conditions of UPDATE and DELETE.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import pyarrow as pa
 import sqlglot.expressions as exp
 
+from pyhudi_core.predicates.letter_case import cased
 from pyhudi_core.predicates.regexps import rewritten
 
 _NUMBER = exp.Literal.number
+_CASES = {"lower": "lower_of_spark", "upper": "upper_of_spark"}
+"""The names of the functions that `add_functions` adds; DuckDB's own map each letter to one letter."""
 
 
 def as_spark_computes(tree: Any) -> None:
     """Change the function calls of a query in place."""
+    for select in tree.find_all(exp.Select):
+        select.set("expressions", [_with_its_name(column) for column in select.expressions])
     for call in list(tree.find_all(*_BY_KIND, exp.Anonymous)):
         change = _BY_NAME.get(call.name.lower()) if isinstance(call, exp.Anonymous) else _BY_KIND[type(call)]
         made = change(call) if change is not None else None
         if made is not None:
             call.replace(made)
+
+
+def add_functions(connection: Any, text: str) -> None:
+    """Add to a connection the functions that a translated query calls and that DuckDB lacks."""
+    for function, name in _CASES.items():
+        if name in text.lower():
+            connection.create_function(name, partial(_cased, function), ["VARCHAR"], "VARCHAR", type="arrow")
+
+
+def _cased(function: str, text: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    return cased(function, text.cast(pa.string()))
+
+
+def _with_its_name(column: Any) -> Any:
+    """Return a column of a result that still has the name of its expression after `_letter_case`."""
+    if isinstance(column, exp.Alias | exp.Query) or column.find(exp.Lower, exp.Upper) is None:
+        return column
+    name = column.sql(dialect="duckdb", normalize_functions="lower")
+    return exp.Alias(this=column, alias=exp.to_identifier(name, quoted=True))
+
+
+def _letter_case(function: str, call: Any) -> Any:
+    return exp.Anonymous(this=_CASES[function], expressions=[call.this.copy()])
 
 
 def _substring(call: Any) -> Any:
@@ -86,6 +116,8 @@ def _regexp_replace(call: Any) -> Any:
 
 
 _BY_KIND: dict[type[Any], Callable[[Any], Any]] = {
+    exp.Lower: partial(_letter_case, "lower"),
+    exp.Upper: partial(_letter_case, "upper"),
     exp.AddMonths: _add_months,
     exp.RegexpReplace: _regexp_replace,
     exp.Substring: _substring,

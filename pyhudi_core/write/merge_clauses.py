@@ -18,12 +18,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.errors import DataError, InvalidOptionError, PredicateError
+from pyhudi_core.merge.law import Versions, by_ordering
 from pyhudi_core.model.meta_fields import RECORD_KEY
 from pyhudi_core.model.table_rules import TableRules
 from pyhudi_core.model.time_zone import UTC, TimeZone
 from pyhudi_core.predicates.arrow import evaluated, to_expression
 from pyhudi_core.predicates.assignments import Assignments
 from pyhudi_core.predicates.binding import bind, field_path
+from pyhudi_core.predicates.coercion import is_number
+from pyhudi_core.predicates.local_times import LOCAL, MOMENT, local_times, moments
+from pyhudi_core.predicates.number_casts import may_change, to_number
 from pyhudi_core.predicates.tree import And, ColumnName, Compare, Node, columns_of, with_columns
 from pyhudi_core.write.default_values import with_defaults
 from pyhudi_core.write.meeting import joined
@@ -49,9 +53,13 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class MergeRows:
-    """What a merge does: rows in the columns of the table. ``updated`` and ``inserted`` are to be written, ``deleted`` are rows of the table."""
+    """What a merge does: rows in the columns of the table. ``deleted`` are rows of the table, and the others are to be written.
+
+    ``late`` are updated rows that are older than their stored versions, as the table is now.
+    """
 
     updated: pa.Table
+    late: pa.Table
     inserted: pa.Table
     deleted: pa.Table
 
@@ -149,7 +157,7 @@ class Sides:
                 found.append(path[0])
             own, other = found
             paths = (ColumnName((self.target_alias, other)), ColumnName((self.source_alias, own)))
-            bind(Compare("=", *paths), self.seen())  # refuses types that cannot be compared
+            bind(Compare("=", *paths), self.seen(), self.zone or UTC)  # refuses types that cannot be compared
             pairs.append((other, own))
         return Matching(tuple(pairs))
 
@@ -157,7 +165,7 @@ class Sides:
         from pyhudi_core.predicates.sql import parse_sql  # noqa: PLC0415  (sqlglot takes half a second to import)
 
         tree = self.resolve(self.seen(), parse_sql(text))
-        bind(tree, self.seen())
+        bind(tree, self.seen(), self.zone or UTC)
         pairs: list[tuple[str, str]] = []
         rest: list[Node] = []
         for part in tree.children if isinstance(tree, And) else (tree,):
@@ -194,7 +202,7 @@ def key_values(sides: Sides, match: Matching, source: pa.Table, most: int = sys.
     """
     columns = {}
     for target, own in match.pairs:
-        keys = _as_type(source.column(own), sides.target.field(target), own).unique().drop_null()
+        keys = _keys(sides, source, target, own).unique().drop_null()
         whole = len(keys) <= most or pa.types.is_nested(keys.type)
         keys = keys if whole else pa.array(pc.min_max(keys).values(), keys.type)
         lists = pa.ListArray.from_arrays(pa.array([0, len(keys)], pa.int32()), keys)
@@ -226,7 +234,7 @@ def target_condition(sides: Sides, match: Matching, found: pa.Table) -> pc.Expre
 
 def names_of_source(sides: Sides, match: Matching, rows: pa.Table) -> pa.Array:
     """Return a text for each row of the source, which is that of each row of the table that it can meet."""
-    return joined([_as_type(rows.column(own), sides.target.field(of), own) for of, own in match.pairs])
+    return joined([_keys(sides, rows, of, own) for of, own in match.pairs])
 
 
 def names_of_target(sides: Sides, match: Matching, rows: pa.Table) -> pa.Array:
@@ -243,6 +251,7 @@ def merged(
     fixed: Sequence[str],
     rules: TableRules,
     *,
+    ordering: Sequence[str] = (),
     keeps_values: bool = False,
 ) -> MergeRows:
     """Return what the clauses do with the rows. For each row the first clause of its kind whose condition is true counts.
@@ -251,12 +260,13 @@ def merged(
         target: the rows of the table, in parts. Of a part only the rows stay in memory that a clause changes.
         fixed: the columns that name a row, which an update does not change.
         rules: those of the table, for columns that no clause sets.
+        ordering: the columns by which the merge law knows which of two versions of a row is newer.
         keeps_values: the merger of the table keeps the stored value where the new one is null.
 
     Raises `DataError` if several rows of the source meet one row that is to be changed, or a value cannot be stored.
     """
     alone = np.ones(len(source), bool)
-    work = _Work(sides, source, sides.target.empty_table(), tuple(fixed), rules, keeps_values)
+    work = _Work(sides, source, sides.target.empty_table(), tuple(fixed), rules, tuple(ordering), keeps_values)
     for part in target:
         at_source, at_target = _joined(sides, match, source, part)
         alone[at_source] = False
@@ -268,15 +278,24 @@ def merged(
     return work.result()
 
 
-def _as_type(column: pa.ChunkedArray, wanted: pa.Field, name: str) -> pa.Array:
+def _keys(sides: Sides, source: pa.Table, of: str, own: str) -> pa.Array:
+    """Return the keys of rows of the source in the type of the table's column ``of``. They are equal where a condition says so, in the same zone."""
+    return _as_type(source.column(own), sides.target.field(of), own, sides.zone or UTC)
+
+
+def _as_type(column: pa.ChunkedArray, wanted: pa.Field, name: str, zone: TimeZone) -> pa.Array:
     """Return keys in the type of the table's column; null where the column cannot hold a key exactly, so that it meets nothing."""
     try:
-        fitted = column.cast(wanted.type, safe=False) if column.type != wanted.type else column
+        if zone != UTC and _is_day_of_moment(column.type, wanted.type):
+            column = _in_zone(column, zone)
+        fitted = _cast(column, wanted.type)
         if column.type != wanted.type:
-            back = fitted.cast(column.type, safe=False)
-            same = pc.equal(back, column)
-            if pa.types.is_floating(column.type):
-                same = pc.or_(same, pc.and_(pc.is_nan(back), pc.is_nan(column)))
+            same = _equal(_cast(fitted, column.type), column)
+            if any(map(pa.types.is_float32, kinds := (column.type, wanted.type))) and any(
+                map(pa.types.is_decimal, kinds)
+            ):
+                # 0.1 as a FLOAT has the text of the decimal 0.1, and is another number; a condition compares doubles
+                same = pc.and_(same, _equal(*(_cast(each, pa.float64()) for each in (fitted, column))))
             fitted = pc.if_else(same, fitted, pa.scalar(None, wanted.type))
         return _plain(fitted.combine_chunks())
     except pa.ArrowException as error:
@@ -285,6 +304,49 @@ def _as_type(column: pa.ChunkedArray, wanted: pa.Field, name: str) -> pa.Array:
             f" {str(error).splitlines()[0]:.160}",
             hint="Cast the column of the source.",
         ) from error
+
+
+def _equal(one: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Say where two columns of one type have the same value, as conditions do: NaN is NaN."""
+    same = pc.equal(one, other)
+    if pa.types.is_floating(other.type):
+        same = pc.or_(same, pc.and_(pc.is_nan(one), pc.is_nan(other)))
+    return same
+
+
+def _cast(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
+    """Return values in another type. A number that the type cannot hold is null, or another number."""
+    source = column.type
+    if source == target:
+        return column
+    if is_number(source) and pa.types.is_decimal(target):
+        if pa.types.is_floating(source) and not may_change(source, target):
+            inside = pc.less(pc.abs(column), 10.0 ** (target.precision - target.scale))
+            return pc.if_else(inside, column, pa.scalar(None, source)).cast(target, safe=False)
+        return evaluated(pa.table({"key": column}), to_number(pc.field("key"), source, target))
+    if pa.types.is_decimal(source) and pa.types.is_integer(target):
+        return evaluated(pa.table({"key": column}), to_number(pc.field("key"), source, target))
+    if pa.types.is_decimal(source) and pa.types.is_floating(target):
+        return column.cast(pa.string()).cast(target)  # Arrow's direct cast misses the last bit
+    return column.cast(target, safe=False)
+
+
+def _is_day_of_moment(one: pa.DataType, other: pa.DataType) -> bool:
+    """Say whether one of two types is a date, and the other one a time with a zone."""
+    day, time = (one, other) if pa.types.is_date(one) else (other, one)
+    return bool(pa.types.is_date(day) and pa.types.is_timestamp(time) and time.tz is not None)
+
+
+def _in_zone(column: pa.ChunkedArray, zone: TimeZone) -> pa.ChunkedArray:
+    """Return for days the moments at which they begin in a zone, and for moments their days; null for a moment at which no day begins."""
+    key = pc.field("key")
+    if pa.types.is_date(column.type):
+        found = moments(key.cast(pa.date32()).cast(LOCAL), zone.name)
+    else:
+        day = local_times(key.cast(MOMENT, safe=False), zone.name).cast(pa.date32(), safe=False)
+        begins = moments(day.cast(LOCAL), zone.name).cast(column.type)
+        found = pc.if_else(begins == key, day, pc.scalar(pa.scalar(None, pa.date32())))
+    return evaluated(pa.table({"key": column}), found)
 
 
 def _plain(keys: pa.Array) -> pa.Array:
@@ -297,7 +359,7 @@ def _plain(keys: pa.Array) -> pa.Array:
 def _joined(sides: Sides, match: Matching, source: pa.Table, target: pa.Table) -> tuple[Rows, Rows]:
     """Return the numbers of rows that meet, of the source and of the table. A null meets nothing."""
     keys = [f"k{number}" for number in range(len(match.pairs))]
-    left = pa.table([_as_type(source.column(own), sides.target.field(of), own) for of, own in match.pairs], keys)
+    left = pa.table([_keys(sides, source, of, own) for of, own in match.pairs], keys)
     right = pa.table(
         [_plain(target.column(of).cast(sides.target.field(of).type).combine_chunks()) for of, _ in match.pairs], keys
     )
@@ -345,8 +407,10 @@ class _Work:
     target: pa.Table
     fixed: tuple[str, ...]
     rules: TableRules
+    ordering: tuple[str, ...]
     keeps_values: bool
     updated: list[pa.Table] = field(default_factory=list)
+    late: list[pa.Table] = field(default_factory=list)
     inserted: list[pa.Table] = field(default_factory=list)
     deleted: list[pa.Table] = field(default_factory=list)
     touched: list[Rows] = field(default_factory=list)
@@ -414,7 +478,12 @@ class _Work:
         refuse_renamed(stored, rows, named, self.rules, "The merge")
         if self.keeps_values:
             refuse_nulls(stored, rows, (*new, *self.rules.generated), "The merge")
-        self.updated.append(rows)
+        if not self.ordering:
+            self.updated.append(rows)
+            return
+        wins = pa.array(by_ordering(*(Versions.of_stored(version, self.ordering) for version in (rows, stored))))
+        self.updated.append(rows.filter(wins))
+        self.late.append(rows.filter(pc.invert(wins)))
 
     def _whole(self, rows: pa.Table) -> pa.Table:
         """Return rows with the columns that the rules of the table give to them."""
@@ -444,7 +513,8 @@ class _Work:
                 f"The source of the merge lacks {', '.join(map(repr, missing))}, which the table has, so a row could not be inserted whole",
                 hint="Add the columns (nulls are fine), or set those that you have: when_not_matched_insert({...}).",
             )
-        taken = [name for name in self.source.column_names if name not in clause.exclude]
+        left = {*clause.exclude, *self.rules.generated}
+        taken = [name for name in self.source.column_names if name not in left]
         return {name: pc.field(self.sides.source_alias, name) for name in taken}
 
     def refuse_twice(self) -> None:
@@ -461,4 +531,5 @@ class _Work:
     def result(self) -> MergeRows:
         """Return all rows."""
         empty = self.sides.target.empty_table()
-        return MergeRows(*(pa.concat_tables([*rows, empty]) for rows in (self.updated, self.inserted, self.deleted)))
+        kinds = (self.updated, self.late, self.inserted, self.deleted)
+        return MergeRows(*(pa.concat_tables([*rows, empty]) for rows in kinds))

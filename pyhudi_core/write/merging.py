@@ -20,6 +20,7 @@ from pyhudi_core.argument_types import OfTable
 from pyhudi_core.engine.base import Dataset
 from pyhudi_core.errors import DuplicateKeyError, InvalidOptionError, at_table
 from pyhudi_core.index.base import TAG_LEAVES
+from pyhudi_core.merge.record_merger import ordering_of
 from pyhudi_core.model.meta_fields import META_FIELDS, RECORD_KEY
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.printing import printable
@@ -66,7 +67,12 @@ OpenWrite = Callable[[], AbstractContextManager[Write]]
 @dataclass(frozen=True, slots=True)
 @printable
 class MergePlan:
-    """How many rows a merge would update, insert and delete now."""
+    """How many rows of the table a merge would update, insert and delete now, as readers would see.
+
+    A row that would be older than its stored version, by the ordering columns, is not counted: it would have no effect. The counts are those of the
+    commit, but for what a commit does not look at: one that appends to logs (merge-on-read) counts each row that it appends, under a bucket index
+    new rows are updated ones, and a row that moves is deleted and inserted.
+    """
 
     rows_updated: int
     rows_inserted: int
@@ -132,8 +138,11 @@ class Merge(OfTable):
         """
         with self._begun() as begun:
             if begun.is_upsert:
+                generated = (*begun.config.rules.generated,)
                 begun.refuse_repeated(begun.source)
-                return begun.write.until_committed(UserRows(begun.meeting.to_write(each(begun.source, _staying))))
+                return begun.write.until_committed(
+                    UserRows(begun.meeting.to_write(each(begun.source, partial(_staying, generated))))
+                )
             meta = begun.config.generates_keys
             return write_found(begun.write, None, begun.where, begun.rows, meta=meta)
 
@@ -181,23 +190,12 @@ class Merge(OfTable):
             refusals.before_rows(cases.of_call(context, OperationType.UPSERT))
             schema = load(context).schema
             meeting = Meeting.of(context, self.source, self.spark)
-            fit = partial(
-                _as_source,
-                schema,
-                any(clause.action.endswith("_all") for clause in self.clauses),
-                (*config.rules.generated,),
-            )
+            fit = partial(_as_source, schema, any(clause.action.endswith("_all") for clause in self.clauses))
             source = each(meeting.given(self.source, schema), fit).persist()
             kept.callback(source.release)
-            for clause in self.clauses:
-                unknown = [
-                    name for name in clause.exclude if name not in (*source.schema.names, *config.rules.generated)
-                ]
-                if unknown:
-                    hint = f"It has {', '.join(source.schema.names[:30])}."
-                    raise InvalidOptionError(
-                        f"exclude names {unknown[0]!r}, which the source of the merge lacks", hint=hint
-                    )
+            clauses = [
+                _spelt_excludes(clause, (*source.schema.names, *config.rules.generated)) for clause in self.clauses
+            ]
             stored = pa.schema([*([(RECORD_KEY, pa.string())] if config.generates_keys else []), *schema])
             own, other = self.aliases
             if not own or own.lower() == other.lower():
@@ -206,12 +204,12 @@ class Merge(OfTable):
                     hint='Leave source_alias and target_alias away: "source" and "target".',
                 )
             sides = Sides(own, other, source.schema, stored, context.options.condition_zone)
-            yield _Begun(write, meeting, self.clauses, source, sides, sides.matching(self.on), kept)
+            yield _Begun(write, meeting, tuple(clauses), source, sides, sides.matching(self.on), kept)
 
 
 _ACTION = "_pyhudi_action"
 """Column with what becomes of a row; a row that is inserted under another name than it has in the source is counted apart."""
-_UPDATED, _INSERTED, _RENAMED, _DELETED = "updated", "inserted", "renamed", "deleted"
+_UPDATED, _LATE, _INSERTED, _RENAMED, _DELETED = "updated", "late", "inserted", "renamed", "deleted"
 _COUNTED = ((_UPDATED,), (_INSERTED, _RENAMED), (_DELETED,))
 
 
@@ -247,12 +245,18 @@ class _Begun:
         if (
             keeps_values(self.config)
             or self.match.rest
+            or any(
+                given in self.config.rules.generated for _, given in self.match.pairs
+            )  # what a row says of it may be wrong
             or any(clause.where is not None or clause.exclude for clause in self.clauses)
         ):
             return False
         whole = {clause.action for clause in self.clauses} == {"update_all", "insert_all"}
-        own = {item.name: item.type for item in self.sides.target if item.name not in self.config.rules.generated}
-        same = {item.name: item.type for item in self.source.schema} == own  # an upsert would widen a column
+        own, other = (
+            {item.name: item.type for item in schema if item.name not in self.config.rules.generated}
+            for schema in (self.sides.target, self.source.schema)
+        )
+        same = own == other  # an upsert would widen a column
         moves = self.config.is_partitioned and finds_by_key(self.write)  # an upsert finds a row in other partitions
         return whole and same and not moves and self._compares_names
 
@@ -305,12 +309,23 @@ def _spelt_as(rows: pa.Table, table: pa.Schema) -> pa.Table:
     return rows.rename_columns(names) if len({*names}) == len(names) else rows
 
 
-def _as_source(table: pa.Schema, spelt: bool, generated: Sequence[str], rows: pa.Table) -> pa.Table:
-    """Return rows of the source without meta columns and those that the table computes. ``spelt``: in the spelling of the table."""
+def _spelt_excludes(clause: Clause, names: Sequence[str]) -> Clause:
+    """Return a clause whose ``exclude`` has the spelling of the source. Raises `InvalidOptionError` for a column that the source lacks."""
+    known = pa.schema([(name, pa.null()) for name in dict.fromkeys(names)])
+    found = [field_path(known, (name,)) for name in clause.exclude]
+    for name, path in zip(clause.exclude, found, strict=True):
+        if path is None:
+            raise InvalidOptionError(
+                f"exclude names {name!r}, which the source of the merge lacks", hint=f"It has {', '.join(names[:30])}."
+            )
+    return replace(clause, exclude=tuple(path[0] for path in found if path is not None))
+
+
+def _as_source(table: pa.Schema, spelt: bool, rows: pa.Table) -> pa.Table:
+    """Return rows of the source without meta columns. ``spelt``: in the spelling of the table."""
     if {*META_FIELDS} <= {*rows.column_names}:  # rows of a scan, as an upsert takes them
         rows = rows.drop_columns(list(META_FIELDS))
-    source = in_types_of(_spelt_as(rows, table) if spelt else rows, table)
-    return source.drop_columns([name for name in generated if name in source.column_names])
+    return in_types_of(_spelt_as(rows, table) if spelt else rows, table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,9 +339,17 @@ class _Work:
 
     def __call__(self, source: pa.Table, parts: Iterable[pa.Table]) -> pa.Table:
         fixed, rules, kept = self.config.naming_fields, self.config.rules.enforced, keeps_values(self.config)
-        done = merged(self.sides, self.match, self.clauses, source, parts, fixed, rules, keeps_values=kept)
+        ordering = ordering_of(self.config)
+        done = merged(
+            self.sides, self.match, self.clauses, source, parts, fixed, rules, ordering=ordering, keeps_values=kept
+        )
         inserted = _INSERTED if self._keep_names(source, done.inserted) else _RENAMED
-        actions = ((done.updated, _UPDATED), (done.inserted, inserted), (done.deleted, _DELETED))
+        actions = (
+            (done.updated, _UPDATED),
+            (done.late, _LATE),
+            (done.inserted, inserted),
+            (done.deleted, _DELETED),
+        )
         return pa.concat_tables([rows.append_column(_ACTION, pa.repeat(action, len(rows))) for rows, action in actions])
 
     def _keep_names(self, source: pa.Table, inserted: pa.Table) -> bool:
@@ -350,7 +373,9 @@ def _is_given(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.fill_null(pc.not_equal(column, ""), False) if is_string(column.type) else column.is_valid()
 
 
-def _staying(rows: pa.Table) -> pa.Table:
+def _staying(generated: Sequence[str], rows: pa.Table) -> pa.Table:
+    """Return rows as a write takes them, without the columns that the table computes."""
+    rows = rows.drop_columns([name for name in generated if name in rows.column_names])
     return mixed(rows, rows.slice(0, 0))
 
 

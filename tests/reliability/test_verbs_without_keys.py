@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
 
@@ -13,6 +14,8 @@ from reliability.real_table import FULL, SCHEMA, TableSetup, TableWorld, is_shar
 from reliability.service_runs import budget, in_many_orders
 from reliability.test_merge_on_read_crashes import MERGE_ON_READ
 
+from pyhudi_core.conflicts.requirement import EntryIsOurs
+from pyhudi_core.errors import CommitRequirementError
 from pyhudi_core.opening import create_at
 from pyhudi_core.testing import Bounds, History, Profile, SimOptions
 from pyhudi_core.testing.crash_cases import CrashPlan
@@ -47,6 +50,8 @@ def replace_day(world: TableWorld) -> object:
     return world.table().replace(orders((2, "b", 20.0), (9, "b", 9.0)), where="day = 'b'")
 
 
+ADDED = "added"
+ONCE = EntryIsOurs(ADDED, "", "the row of the next writer")
 VERBS: Mapping[str, Operation] = {"update": update, "merge": merge, "replace": replace_day}
 AFTER = {
     "update": ((1, "a", 1.0), (2, "b", 4.0), (3, "b", 6.0)),
@@ -61,7 +66,14 @@ def add(world: TableWorld) -> object:
 
 
 def proceed(world: TableWorld) -> None:
-    add(world)
+    """The writer after a crash, which may crash too and is run again then.
+
+    An insert without a key is another row each time. So the commit has an entry, and requires that no commit has the entry yet.
+    """
+    with world.table().begin("insert", extra_metadata={ADDED: "1"}, requirements=[ONCE]) as write:
+        write.write(orders(*NEXT))
+        with suppress(CommitRequirementError):
+            write.commit()
 
 
 def crash(name: str, kind: str, profile: Profile, plan: CrashPlan) -> None:

@@ -4,8 +4,9 @@ Hudi's restore removes the later commits from the timeline and deletes their fil
 return. So the later state stays under a savepoint, and the earlier state is written again by an INSERT OVERWRITE of the complete table. This is an
 ordinary replacecommit, which every Hudi reader knows. A restore to the savepoint undoes that commit, and so restores the later state.
 
-The savepoint is made first, and the new commit requires that the savepoint's commit is still the newest one. So if the process dies in between, the
-table is unchanged except for a savepoint, which the next call finds.
+The savepoint is made when the rows are checked and written, and before their commit, which requires that the savepoint's commit is still the newest
+one. So a restore whose rows are refused, by a rule that the table got later for example, leaves no savepoint. If the process dies in between, or if
+another commit comes first, the table is unchanged except for a savepoint, which stays until it is deleted.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.read import reads
 from pyhudi_core.read.snapshots import snapshot
 from pyhudi_core.savepoints.savepoint_files import Savepoint
-from pyhudi_core.savepoints.savepoints import Savepoints
+from pyhudi_core.savepoints.savepoints import Savepoints, known_savepoint
 from pyhudi_core.services.restore.commits_to_undo import Target
 from pyhudi_core.services.service import Figures
 from pyhudi_core.transaction.commit import Gate
@@ -36,6 +37,7 @@ from pyhudi_core.write.states import WriteSpec, load
 
 NOTE = "pyhudi.restore.to"
 """The key under which the commit names the commit whose state it has written again."""
+_BY = "pyhudi restore"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,12 @@ def restore_keeping(
         if not planned:
             return planned.why_not
         to, kept = planned.to.requested_time, planned.kept.requested_time
-        saved = Savepoints(context).create(kept, f"before the restore to {to}", "pyhudi restore")
+        saved: list[Savepoint] = []
+
+        def keep() -> None:
+            saved[:] = [Savepoints(context).create(kept, f"before the restore to {to}", _BY)]
+
+        known_savepoint(context, context.folder.load(), kept, _BY)  # refuses a tag, before rows are read
         schema, generated = load(context).schema, context.config.rules.generated
         there = [name for name in snapshot(context, planned.to).schema.names if name not in generated]
         scan = reads.scan(context, there, None, planned.to, None, meta=False)
@@ -128,4 +135,4 @@ def restore_keeping(
             context, OperationType.INSERT_OVERWRITE_TABLE, {NOTE: to}, spark, wanted, makes_metadata_table=False
         )
         with Write(spec) as write:
-            return write.until_committed(UserRows(rows), gate), saved
+            return write.until_committed(UserRows(rows), gate, look=keep), saved[0]

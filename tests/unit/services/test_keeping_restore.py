@@ -8,7 +8,7 @@ from support.commands import run
 from support.tables import ORDERS, make, orders
 
 import pyhudi as hudi
-from pyhudi.errors import CommitRequirementError, UnsupportedTableError
+from pyhudi.errors import CommitRequirementError, DataError, UnsupportedTableError
 from pyhudi_core.savepoints.savepoints import Savepoints
 
 
@@ -127,3 +127,27 @@ def test_the_command_says_what_goes_for_good_and_keeps_on_request(table: hudi.Hu
     gone = run(["restore", table.location, "--to", first])
     assert gone.exit_code == 0, gone.output
     assert "for good" in " ".join(gone.stderr.split())
+
+
+LATER_RULES = {
+    "a check": {"add_check": {"dear": "price > 1.5"}},
+    "a column that is not null": {"add": {"note": pa.string()}},
+    "a check of the partition": {"add_check": {"known": "day <> 'a'"}},
+}
+
+
+@pytest.mark.parametrize("kind", ["copy_on_write", "merge_on_read"])
+@pytest.mark.parametrize("rule", LATER_RULES)
+def test_a_state_that_a_later_rule_refuses_leaves_the_table_and_no_savepoint(table: hudi.HudiTable, rule: str) -> None:
+    first = table.timeline.commits[0]
+    table.alter(**LATER_RULES[rule])  # type: ignore[arg-type]
+    if rule == "a column that is not null":
+        table.update({"note": "'x'"})
+        table.alter(not_null=["note"])
+    before = rows(table)
+    with pytest.raises(DataError, match="rule of the table"):
+        table.restore(first, keep=True)
+    assert not list(table.savepoints)
+    assert rows(table) == before
+    assert not table.timeline.pending.instants
+    assert table.restore(before=table.timeline.commits[-1], keep=True)

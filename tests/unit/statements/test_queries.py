@@ -234,3 +234,17 @@ def test_a_query_and_a_delete_choose_the_same_rows_by_a_float(condition: str) ->
     ):
         assert sorted(hudi.sql(text, tables)["id"].to_pylist()) == wanted, text
     assert hudi.sql(f"DELETE FROM t WHERE {condition}", tables).stats.rows_deleted == len(wanted)
+
+
+WORDS = ["ß", "straße", "İ", "ΑΣ", "ﬁ", "abc", None, "ŉ", "", "ǆ"]
+
+
+def test_letters_have_the_cases_of_conditions_and_columns_their_names() -> None:
+    tables = {"t": pa.table({"s": WORDS, "v": range(len(WORDS))})}
+    found = hudi.sql("SELECT upper(s), lower(t.s), max(upper(s)) OVER (PARTITION BY v) AS m FROM t ORDER BY v", tables)
+    assert found.column_names == ["upper(s)", "lower(t.s)", "m"]
+    assert found["upper(s)"].to_pylist() == [word and word.upper() for word in WORDS]
+    assert found["lower(t.s)"].to_pylist() == [word and word.lower() for word in WORDS]
+    assert found["m"].to_pylist() == found["upper(s)"].to_pylist()
+    grouped = "SELECT upper(s), count(*) AS n FROM t WHERE lower(s) LIKE 's%' GROUP BY upper(s) ORDER BY upper(s)"
+    assert hudi.sql(grouped, tables).to_pylist() == [{"upper(s)": "STRASSE", "n": 1}]
