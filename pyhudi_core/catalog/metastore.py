@@ -19,9 +19,11 @@ from pyhudi_core.catalog.objects import (
     CatalogColumn,
     CatalogPartition,
     CatalogTable,
+    ChangedMeanwhile,
     Values,
     refused,
 )
+from pyhudi_core.errors import CatalogError
 from pyhudi_core.lock.clients.hive_metastore import HiveConnection, HiveMetastore
 from pyhudi_core.model.partition_path import DEFAULT_PARTITION, escaped
 from pyhudi_core.runtime.base import Clock
@@ -30,6 +32,10 @@ _MOST_PARTITIONS = 10_000_000
 _PIECE, _PIECE_OF_TABLES = 1_000, 100
 """The numbers of partitions, and of tables, that one request reads."""
 _NO_STATISTICS = {"DO_NOT_UPDATE_STATS": "true"}
+_ALTERED = "transient_lastDdlTime"
+"""The parameter with the second of the last alteration; each table of a metastore has it."""
+_OTHER_VALUE = "The table has been modified"
+"""What a metastore (2.3.10, 4.0 and newer) answers if a parameter has not the expected value."""
 
 
 class MetastoreCatalog:
@@ -93,8 +99,17 @@ class MetastoreCatalog:
         raw.sd.inputFormat, raw.sd.location = table.input_format, raw.sd.location or table.location
         raw.sd.serdeInfo.parameters = dict(table.serde_parameters)
         raw.parameters = dict(table.parameters)
-        context = self._context(CASCADE="true") if cascade else self._context()
-        self._ask("alter_table_with_environment_context", table.database, table.name, raw, context)
+        how = {"CASCADE": "true"} if cascade else {}
+        before = table.raw.parameters.get(_ALTERED, "")
+        if before.isdecimal():
+            raw.parameters[_ALTERED] = str(max(self._now(), int(before) + 1))
+            how |= {"expected_parameter_key": _ALTERED, "expected_parameter_value": before}
+        try:
+            self._ask("alter_table_with_environment_context", table.database, table.name, raw, self._context(**how))
+        except CatalogError as error:
+            if _OTHER_VALUE in error.message:
+                raise ChangedMeanwhile from None
+            raise
 
     def remove(self, table: CatalogTable) -> None:
         request = (table.database, table.name, False, self._context())
@@ -192,6 +207,7 @@ def _table_of(raw: Any) -> CatalogTable:
         parameters=dict(raw.parameters or {}),
         serde_parameters=dict((descriptor.serdeInfo and descriptor.serdeInfo.parameters) or {}),
         managed=raw.tableType == MANAGED,
+        created=str(raw.createTime or ""),
         raw=raw,
     )
 
