@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pyhudi_core.catalog.columns import WIDER
 from pyhudi_core.catalog.objects import (
     EXTERNAL,
     MANAGED,
@@ -99,11 +100,24 @@ class MetastoreCatalog:
         raw.sd.inputFormat, raw.sd.location = table.input_format, raw.sd.location or table.location
         raw.sd.serdeInfo.parameters = dict(table.serde_parameters)
         raw.parameters = dict(table.parameters)
-        how = {"CASCADE": "true"} if cascade else {}
-        before = table.raw.parameters.get(_ALTERED, "")
-        if before.isdecimal():
-            raw.parameters[_ALTERED] = str(max(self._now(), int(before) + 1))
-            how |= {"expected_parameter_key": _ALTERED, "expected_parameter_value": before}
+        columns = raw.sd.cols
+        if places := _changed_places(table.raw.sd.cols, columns):
+            # A metastore compares the types of columns by their places, and knows no wider decimals and structs. It compares as far as both lists
+            # go, so the columns from the first changed place on are taken away, and then come back.
+            raw.sd.cols = columns[: places[0]]
+            self._alter(table, table.raw, raw, {})
+            before, raw = raw, copy.deepcopy(raw)
+            raw.sd.cols = columns
+            self._alter(table, before, raw, {"CASCADE": "true"} if cascade else {})
+        else:
+            self._alter(table, table.raw, raw, {"CASCADE": "true"} if cascade else {})
+
+    def _alter(self, table: CatalogTable, before: Any, raw: Any, how: dict[str, str]) -> None:
+        """Change a table that is ``before`` in the metastore. Raises `ChangedMeanwhile`."""
+        altered = (before.parameters or {}).get(_ALTERED, "")
+        if altered.isdecimal():
+            raw.parameters[_ALTERED] = str(max(self._now(), int(altered) + 1))
+            how = {**how, "expected_parameter_key": _ALTERED, "expected_parameter_value": altered}
         try:
             self._ask("alter_table_with_environment_context", table.database, table.name, raw, self._context(**how))
         except CatalogError as error:
@@ -210,6 +224,12 @@ def _table_of(raw: Any) -> CatalogTable:
         created=str(raw.createTime or ""),
         raw=raw,
     )
+
+
+def _changed_places(before: Sequence[Any], after: Sequence[Any]) -> list[int]:
+    """Return the places of columns whose types a metastore would not let become others."""
+    pairs = enumerate(zip(before, after, strict=False))
+    return [place for place, (old, new) in pairs if old.type != new.type and new.type not in WIDER.get(old.type, ())]
 
 
 def _columns_of(fields: Iterable[Any]) -> tuple[CatalogColumn, ...]:

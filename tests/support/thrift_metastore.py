@@ -141,9 +141,8 @@ class Metastore:
 
 
 def _wider(old: str, new: str) -> bool:
-    if old in _NUMBERS and new in _NUMBERS:
-        return _NUMBERS.index(old) < _NUMBERS.index(new)
-    return old.partition("<")[0] == new.partition("<")[0] != old
+    """Of Hive's ColumnType: numbers by their order; no decimal and no nested type becomes another one."""
+    return old in _NUMBERS and new in _NUMBERS and _NUMBERS.index(old) < _NUMBERS.index(new)
 
 
 def _quoted(text: str) -> str:
