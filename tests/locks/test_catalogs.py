@@ -213,6 +213,32 @@ def test_a_metastore_takes_columns_that_change_their_places_and_types(meta: bool
     assert shown == {"id": "bigint", "n": "bigint", "deep": "struct<a:int,c:string>", "end": "double"}
 
 
+def test_partition_values_with_every_sign_are_found_again(lake: Lake, tmp_path: Path) -> None:
+    signs = [
+        "".join(chr(n) for n in range(32, 80)),
+        "".join(chr(n) for n in range(80, 127)),
+        "ü 字 %20",
+        "a/b",
+        "%",
+        "tab\t",
+    ]
+    table = made(tmp_path, "copy_on_write")
+    rows = pa.Table.from_pylist([{"id": 10 + n, "Day": text} for n, text in enumerate(signs)], SCHEMA)
+    table.insert(rows)
+    name = f"signs_{lake.server.port}"
+    assert lake.opened(table, table=name).catalog.sync().added == 2 + len(signs)
+    assert set(signs) <= {one.values[0] for one in lake.partitions("ours", name).values()}
+    table.upsert(rows)
+    done = lake.opened(table, table=name).catalog.sync()
+    assert (done.reason, done.added, done.altered, done.dropped) == ("", 0, 0, 0)
+    whole = lake.opened(table, table=name, enable=True).catalog.plan()
+    assert not whole
+    folders = {one["path"].rpartition("/")[0] for one in table.inspect.files().to_pylist()}
+    table.delete_partitions(sorted(folders - {"Day=a b", "Day=2026-01-01"}))
+    assert lake.opened(table, table=name).catalog.sync().dropped == len(signs)
+    assert sorted(lake.partitions("ours", name)) == ["2026-01-01", "a b"]
+
+
 def test_an_entry_that_somebody_changes_before_the_alteration_is_compared(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
