@@ -343,6 +343,21 @@ def test_what_somebody_adds_to_an_entry_during_a_sync_stays(entries: Entries, mo
         at += 1
 
 
+def test_a_metastore_whose_database_cannot_compare_is_asked_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hive 4 on Derby answers with an error of its database, and has changed nothing."""
+    metastore = Metastore()
+    metastore.databases["lake"] = metastore.databases["default"]
+    metastore.on_derby = True
+    with serving(metastore) as port:
+        entries = Entries({f"{HIVE}metastore.uris": f"thrift://127.0.0.1:{port}", f"{HIVE}database": "lake"}, metastore)
+        table = changed_since_its_sync(entries)
+        requests: list[str] = []
+        entries.before_request(monkeypatch, requests.append)
+        assert entries.sync(table)
+        assert not entries.sync(table)
+    assert requests.count("alter_table_with_environment_context") == 3, "asked once whether it can"
+
+
 def test_a_drop_marks_an_entry_that_others_change_again(entries: Entries, monkeypatch: pytest.MonkeyPatch) -> None:
     table = new()
     entries.sync(table)
