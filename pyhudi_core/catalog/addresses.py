@@ -14,8 +14,8 @@ from functools import cached_property
 from typing import TypeVar
 
 from pyhudi_core.catalog import opening
-from pyhudi_core.catalog.objects import Catalog, CatalogTable
-from pyhudi_core.catalog.sync import path_of
+from pyhudi_core.catalog.objects import Catalog, CatalogTable, ChangedMeanwhile
+from pyhudi_core.catalog.places import openable, place_of, same_place
 from pyhudi_core.catalog.wanted import is_hudi
 from pyhudi_core.errors import CatalogError, InvalidOptionError, TableNotFoundError, UnsupportedTableError
 from pyhudi_core.lock.clients.hive_metastore import servers_of
@@ -31,6 +31,7 @@ _SCHEMES = {"thrift": HMS, "glue": GLUE}
 _FORM = "Write thrift://host:9083/database/table or glue://database/table; without the table it is the lake of the database's tables."
 _HIVE = "hoodie.datasource.hive_sync."
 _SUFFIXES = ("_ro", "_rt")
+_TRIES = 5
 _T = TypeVar("_T")
 
 
@@ -151,7 +152,7 @@ def found(address: CatalogAddress) -> FoundTable | None:
             if (other := catalog.table(address.database, name)) is not None and _same(one, other)
         ]
         name = stem if len(same) > 1 else one.name
-        return FoundTable(_openable(one.location), name, tuple(same), catalog.place)
+        return FoundTable(openable(one.location), name, tuple(same), catalog.place)
 
     return address.ask(look)
 
@@ -162,7 +163,7 @@ def found_at(address: CatalogAddress, location: str) -> FoundTable | None:
         one = found(address)
     except UnsupportedTableError:  # another table has the name now
         return None
-    return one if one is not None and path_of(one.location) == path_of(location) else None
+    return one if one is not None and same_place(one.location, location) else None
 
 
 def needed(address: CatalogAddress) -> FoundTable:
@@ -183,7 +184,7 @@ def names_in(address: CatalogAddress) -> tuple[str, ...]:
     tables = address.ask(lambda catalog: [one for one in catalog.tables(address.database) if is_hudi(one)])
     shortest: dict[str, str] = {}
     for one in sorted(tables, key=lambda one: (len(one.name), one.name)):
-        shortest.setdefault(path_of(one.location), one.name)
+        shortest.setdefault(place_of(one.location), one.name)
     return tuple(sorted(shortest.values()))
 
 
@@ -198,7 +199,7 @@ def new_location(address: CatalogAddress) -> str:
                 table=address.text,
                 hint="Give the database one; or create the table by its location, and bring it into the catalog: table.catalog.sync().",
             )
-        return f"{_openable(folder)}/{address.name}"
+        return f"{openable(folder)}/{address.name}"
 
     return address.ask(ask)
 
@@ -225,17 +226,24 @@ def _for_each(address: CatalogAddress, table: FoundTable, do: Callable[[Catalog,
 
     def ask(catalog: Catalog) -> None:
         for one in table.entries:
-            now = catalog.table(one.database, one.name)
-            if now is not None and _same(one, now):
+            if not any(done(catalog, one) for _ in range(_TRIES)):
+                raise CatalogError(
+                    f"Other processes changed the table {one.full_name} in {catalog.place} {_TRIES} times meanwhile",
+                    table=masked_text(address.text),
+                    hint="Do it again.",
+                )
+
+    def done(catalog: Catalog, one: CatalogTable) -> bool:
+        now = catalog.table(one.database, one.name)
+        if now is not None and _same(one, now):
+            try:
                 do(catalog, now)
+            except ChangedMeanwhile:
+                return False
+        return True
 
     address.ask(ask)
 
 
 def _same(one: CatalogTable, other: CatalogTable) -> bool:
-    return is_hudi(other) and path_of(other.location) == path_of(one.location)
-
-
-def _openable(location: str) -> str:
-    """Return a location in the form in which this project opens it."""
-    return location.rstrip("/").replace("s3n://", "s3://", 1)
+    return is_hudi(other) and same_place(other.location, one.location)

@@ -20,9 +20,20 @@ _SPARK = {
     pa.bool_(): "boolean", pa.int32(): "integer", pa.int64(): "long", pa.float32(): "float", pa.float64(): "double",
     pa.string(): "string", pa.binary(): "binary", pa.date32(): "date", pa.time64("us"): "long",
 }  # fmt: skip
-_WIDER = {"int": ("bigint", "float", "double"), "bigint": ("float", "double"), "float": ("double",)}
+WIDER = {"int": ("bigint", "float", "double"), "bigint": ("float", "double"), "float": ("double",)}
 """The wider types as which a Hive reader can read older files."""
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+
+
+_MOST_COMMENT = 255
+"""The length of a comment in bytes that Glue takes, and each database of a metastore."""
+
+
+def hive_comment(text: str) -> str:
+    """Return a comment as catalogs take it: in one line, and cut to their length."""
+    line = " ".join(text.split())
+    cut = line.encode()[:_MOST_COMMENT].decode(errors="ignore")
+    return cut if cut == line else f"{cut.encode()[: _MOST_COMMENT - 3].decode(errors='ignore')}..."
 
 
 def hive_type(kind: pa.DataType, *, timestamps: bool) -> str:
@@ -86,7 +97,7 @@ def from_pieces(name: str, parameters: Mapping[str, str]) -> object:
 
 def may_become(before: str, after: str) -> bool:
     """Say whether Hive can read files with the type ``before`` as ``after``: the same type, a wider number, or a nested type with more fields."""
-    if before == after or after in _WIDER.get(before, ()):
+    if before == after or after in WIDER.get(before, ()):
         return True
     old, new = _DECIMAL.fullmatch(before), _DECIMAL.fullmatch(after)
     if old and new:

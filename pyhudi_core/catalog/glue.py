@@ -18,6 +18,7 @@ from pyhudi_core.catalog.objects import (
     CatalogColumn,
     CatalogPartition,
     CatalogTable,
+    ChangedMeanwhile,
     Values,
     refused,
 )
@@ -114,7 +115,10 @@ class GlueCatalog:
             "InputFormat": table.input_format,
             "SerdeInfo": {**(descriptor.get("SerdeInfo") or {}), "Parameters": dict(table.serde_parameters)},
         }
-        self._ask("update_table", DatabaseName=table.database, TableInput=given, SkipArchive=self._skips_archive)
+        version = {"VersionId": table.raw["VersionId"]} if table.raw.get("VersionId") else {}
+        how = {**version, "SkipArchive": self._skips_archive, "otherwise": "ConcurrentModificationException"}
+        if self._ask("update_table", DatabaseName=table.database, TableInput=given, **how) is None:
+            raise ChangedMeanwhile
 
     def remove(self, table: CatalogTable) -> None:
         gone = "EntityNotFoundException"
@@ -228,6 +232,7 @@ def _table_of(raw: Mapping[str, Any]) -> CatalogTable:
         parameters=dict(raw.get("Parameters") or {}),
         serde_parameters=dict((descriptor.get("SerdeInfo") or {}).get("Parameters") or {}),
         managed=raw.get("TableType") == MANAGED,
+        created=str(raw.get("CreateTime", "")),
         raw=raw,
     )
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pyhudi_core.catalog.columns import WIDER
 from pyhudi_core.catalog.objects import (
     EXTERNAL,
     MANAGED,
@@ -19,9 +20,11 @@ from pyhudi_core.catalog.objects import (
     CatalogColumn,
     CatalogPartition,
     CatalogTable,
+    ChangedMeanwhile,
     Values,
     refused,
 )
+from pyhudi_core.errors import CatalogError
 from pyhudi_core.lock.clients.hive_metastore import HiveConnection, HiveMetastore
 from pyhudi_core.model.partition_path import DEFAULT_PARTITION, escaped
 from pyhudi_core.runtime.base import Clock
@@ -30,6 +33,12 @@ _MOST_PARTITIONS = 10_000_000
 _PIECE, _PIECE_OF_TABLES = 1_000, 100
 """The numbers of partitions, and of tables, that one request reads."""
 _NO_STATISTICS = {"DO_NOT_UPDATE_STATS": "true"}
+_ALTERED = "transient_lastDdlTime"
+"""The parameter with the second of the last alteration; each table of a metastore has it."""
+_OTHER_VALUE = "The table has been modified"
+"""What a metastore (2.3.10, 4.0 and newer) answers if a parameter has not the expected value."""
+_CANNOT_COMPARE = "TABLE_PARAMS"
+"""The table of a metastore's database that it names in its answer if this database (Derby, Oracle) cannot compare the value: nothing was changed."""
 
 
 class MetastoreCatalog:
@@ -45,6 +54,7 @@ class MetastoreCatalog:
         self._connection = HiveConnection(replace(where, most=_MOST_PARTITIONS), "A sync to a Hive Metastore")
         self._types = self._connection.types
         self._clock, self._owner = clock, owner
+        self._compares = True
         self.place = f"The Hive Metastore ({where.address})"
 
     def has_database(self, name: str) -> bool:
@@ -93,8 +103,38 @@ class MetastoreCatalog:
         raw.sd.inputFormat, raw.sd.location = table.input_format, raw.sd.location or table.location
         raw.sd.serdeInfo.parameters = dict(table.serde_parameters)
         raw.parameters = dict(table.parameters)
-        context = self._context(CASCADE="true") if cascade else self._context()
-        self._ask("alter_table_with_environment_context", table.database, table.name, raw, context)
+        columns = raw.sd.cols
+        if places := _changed_places(table.raw.sd.cols, columns):
+            # A metastore compares the types of columns by their places, and knows no wider decimals and structs. It compares as far as both lists
+            # go, so the columns from the first changed place on are taken away, and then come back.
+            raw.sd.cols = columns[: places[0]]
+            self._alter(table, table.raw, raw, {})
+            before, raw = raw, copy.deepcopy(raw)
+            raw.sd.cols = columns
+            self._alter(table, before, raw, {"CASCADE": "true"} if cascade else {})
+        else:
+            self._alter(table, table.raw, raw, {"CASCADE": "true"} if cascade else {})
+
+    def _alter(self, table: CatalogTable, before: Any, raw: Any, how: dict[str, str]) -> None:
+        """Change a table that is ``before`` in the metastore. Raises `ChangedMeanwhile`."""
+        altered = (before.parameters or {}).get(_ALTERED, "")
+        expected = {}
+        if altered.isdecimal():
+            raw.parameters[_ALTERED] = str(max(self._now(), int(altered) + 1))
+            expected = {"expected_parameter_key": _ALTERED, "expected_parameter_value": altered}
+        request = ("alter_table_with_environment_context", table.database, table.name, raw)
+        if expected and self._compares:
+            try:
+                self._ask(*request, self._context(**how, **expected))
+            except CatalogError as error:
+                if _OTHER_VALUE in error.message:
+                    raise ChangedMeanwhile from None
+                if _CANNOT_COMPARE not in error.message:
+                    raise
+                self._compares = False
+            else:
+                return
+        self._ask(*request, self._context(**how))
 
     def remove(self, table: CatalogTable) -> None:
         request = (table.database, table.name, False, self._context())
@@ -192,8 +232,15 @@ def _table_of(raw: Any) -> CatalogTable:
         parameters=dict(raw.parameters or {}),
         serde_parameters=dict((descriptor.serdeInfo and descriptor.serdeInfo.parameters) or {}),
         managed=raw.tableType == MANAGED,
+        created=str(raw.createTime or ""),
         raw=raw,
     )
+
+
+def _changed_places(before: Sequence[Any], after: Sequence[Any]) -> list[int]:
+    """Return the places of columns whose types a metastore would not let become others."""
+    pairs = enumerate(zip(before, after, strict=False))
+    return [place for place, (old, new) in pairs if old.type != new.type and new.type not in WIDER.get(old.type, ())]
 
 
 def _columns_of(fields: Iterable[Any]) -> tuple[CatalogColumn, ...]:

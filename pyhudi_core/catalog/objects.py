@@ -44,6 +44,7 @@ class CatalogTable:
         input_format: Hive's input format, which makes the table read-optimized or real-time.
         parameters, serde_parameters: properties of the table, and of how its rows are read.
         managed: whether dropping the table in the catalog deletes the data.
+        created: when the catalog made the object: a later object of the same name has another time.
         raw: the object as the catalog returned it, from which an alteration starts.
     """
 
@@ -56,6 +57,7 @@ class CatalogTable:
     parameters: Mapping[str, str]
     serde_parameters: Mapping[str, str]
     managed: bool = False
+    created: str = ""
     raw: Any = field(default=None, repr=False, compare=False)
 
     @property
@@ -66,6 +68,10 @@ class CatalogTable:
 
 class AlreadyThere(Exception):  # noqa: N818 (not an error: another process was faster)
     """Another process has created the table meanwhile."""
+
+
+class ChangedMeanwhile(Exception):  # noqa: N818 (not an error: another process was faster)
+    """Another process has changed the table, or made it anew, since it was read."""
 
 
 class Catalog(Protocol):
@@ -101,7 +107,10 @@ class Catalog(Protocol):
         ...
 
     def alter(self, table: CatalogTable, *, cascade: bool) -> None:
-        """Change the table, whose ``raw`` is the catalog's current object, to this content. ``cascade``: its partitions get the columns, too."""
+        """Change the table, whose ``raw`` is the object as it was read, to this content. ``cascade``: its partitions get the columns, too.
+
+        Raises `ChangedMeanwhile` if the catalog can compare, and has another object now; then the table is not changed.
+        """
         ...
 
     def remove(self, table: CatalogTable) -> None:

@@ -6,7 +6,9 @@ repeated: an existing partition is not added, and a missing one is not dropped.
 
 If two syncs run concurrently, the one that finds changed parameters before its last step begins again.
 
-A table of the same name that belongs to another table is refused, and nothing in the catalog is changed.
+A table of the same name that belongs to another table is refused, and nothing in the catalog is changed. A sync reads the table again before it
+changes the table or its partitions, and before its last step: if somebody has changed it, or made it anew, the sync begins again. The catalog itself
+compares once more while it alters the table, if it can (`Catalog.alter`).
 """
 
 from __future__ import annotations
@@ -17,10 +19,19 @@ from typing import TypeVar
 
 from pyhudi_core.catalog import wanted as names
 from pyhudi_core.catalog.columns import from_pieces, may_become
-from pyhudi_core.catalog.objects import AlreadyThere, Catalog, CatalogColumn, CatalogPartition, CatalogTable, Values
+from pyhudi_core.catalog.objects import (
+    AlreadyThere,
+    Catalog,
+    CatalogColumn,
+    CatalogPartition,
+    CatalogTable,
+    ChangedMeanwhile,
+    Values,
+)
 from pyhudi_core.catalog.partitions import ChangedFolders, changed_since, every_folder, newest, partitions_of
+from pyhudi_core.catalog.places import openable, same_place
 from pyhudi_core.catalog.wanted import SyncedTable, tables_of
-from pyhudi_core.errors import CatalogError, UnsupportedTableError
+from pyhudi_core.errors import CatalogError, ConfigError, UnsafePathError, UnsupportedTableError
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.options.catalog import GLUE
 from pyhudi_core.snapshot.snapshot import Snapshot
@@ -71,8 +82,8 @@ class CatalogDifference:
         return any(self.tables)
 
 
-def look(context: TableContext, catalog: Catalog) -> CatalogDifference:
-    """Compare the catalog with the table. Changes nothing.
+def look(context: TableContext, catalog: Catalog, *, begun: bool = False) -> CatalogDifference:
+    """Compare the catalog with the table. Changes nothing. ``begun``: whether this sync has made changes already.
 
     Raises `UnsupportedTableError` for a table that a catalog cannot have as it is, or that is somebody else's there, and `CatalogError`.
     """
@@ -90,7 +101,7 @@ def look(context: TableContext, catalog: Catalog) -> CatalogDifference:
     known = [catalog.table(database, one.name) for one in tables]
     for table, there in zip(tables, known, strict=True):
         if there is not None:
-            _refuse_foreign(context, catalog, table, there)
+            _refuse_foreign(context, catalog, table, there, begun=begun)
     seen: dict[tuple[str, ...], ChangedFolders] = {}
     found = [_changes(context, catalog, state, one, there, seen) for one, there in zip(tables, known, strict=True)]
     return CatalogDifference(tuple(found))
@@ -98,8 +109,8 @@ def look(context: TableContext, catalog: Catalog) -> CatalogDifference:
 
 def sync(context: TableContext, catalog: Catalog, progress: Progress) -> CatalogDifference:
     """Bring the catalog to the newest state of the table, and return the differences. Raises as `look`."""
-    for _ in range(TRIES):
-        found = look(context, catalog)
+    for attempt in range(TRIES):
+        found = look(context, catalog, begun=attempt > 0)
         if found.database:
             catalog.create_database(found.database)
         if all(carry_out(catalog, one, context.options.catalog.batch, progress) for one in found.tables):
@@ -128,8 +139,11 @@ def carry_out(catalog: Catalog, changes: TableChanges, batch: int, progress: Pro
             catalog.create(table)
         except AlreadyThere:
             return False
-    elif changes.altered:
-        catalog.alter(replace(table, raw=changes.there.raw), cascade=changes.cascade)
+    elif changes.altered or changes.add or changes.change or changes.drop:
+        if catalog.table(table.database, table.name) != changes.there:
+            return False
+        if changes.altered and not _altered(catalog, replace(table, raw=changes.there.raw), cascade=changes.cascade):
+            return False
     steps: tuple[tuple[Callable[[CatalogTable, Sequence[CatalogPartition]], None], tuple[CatalogPartition, ...]], ...]
     steps = ((catalog.add, changes.add), (catalog.change, changes.change))
     everything, done = len(changes.add) + len(changes.change) + len(changes.drop), 0
@@ -150,12 +164,22 @@ def _batches(items: Sequence[_T], size: int) -> Iterable[Sequence[_T]]:
 
 
 def _mark(catalog: Catalog, changes: TableChanges) -> bool:
-    """Record in the catalog which commit it has. Returns False if another sync has recorded one meanwhile."""
-    table = changes.wanted
-    now, before = catalog.table(table.database, table.name), changes.there
-    if now is None or _marks(now) != _marks(before):
+    """Record in the catalog which commit it has. Returns False if another sync has recorded one meanwhile, or the table is another one now."""
+    table, before = changes.wanted, changes.there
+    now = catalog.table(table.database, table.name)
+    if now is None or _marks(now) != _marks(before) or not names.is_hudi(now):
         return False
-    catalog.alter(replace(now, parameters={**now.parameters, **changes.marks}), cascade=False)
+    if not same_place(now.location, (before or table).location) or (before and now.created != before.created):
+        return False
+    return _altered(catalog, replace(now, parameters={**now.parameters, **changes.marks}))
+
+
+def _altered(catalog: Catalog, table: CatalogTable, *, cascade: bool = False) -> bool:
+    """Alter a table. Returns False if the catalog has another one now."""
+    try:
+        catalog.alter(table, cascade=cascade)
+    except ChangedMeanwhile:
+        return False
     return True
 
 
@@ -187,24 +211,31 @@ def _decodes(context: TableContext) -> bool:
     return context.config.url_encode_partitioning if chosen is None else chosen
 
 
-def _refuse_foreign(context: TableContext, catalog: Catalog, table: CatalogTable, there: CatalogTable) -> None:
+def _refuse_foreign(
+    context: TableContext, catalog: Catalog, table: CatalogTable, there: CatalogTable, *, begun: bool
+) -> None:
     own = names.is_hudi(there)
-    if own and path_of(there.location) == path_of(table.location):
+    if own and (same_place(there.location, table.location) or _is_here(context, there.location)):
         return
     what = f"a Hudi table at {there.location}" if own else "not a Hudi table"
+    state = "Nothing was changed in the catalog."
+    if begun:
+        state = (
+            "It was made while this sync was at work, so compare its partitions: some of them may be from this sync."
+        )
     raise UnsupportedTableError(
         f"{catalog.place} has another table {table.full_name}: it is {what}",
         table=context.table,
-        hint="Nothing was changed in the catalog. Choose another name (hoodie.datasource.hive_sync.table), or drop that table there.",
+        hint=f"{state} Choose another name (hoodie.datasource.hive_sync.table), or drop that table there.",
     )
 
 
-def path_of(location: str) -> str:
-    """Return a location without its scheme and trailing slash: the metastore adds a scheme, and engines use different ones."""
-    scheme, found, rest = location.rstrip("/").partition("://")
-    if found:
-        return rest if scheme != "file" else rest.removeprefix("localhost")
-    return location.rstrip("/").removeprefix("file:")
+def _is_here(context: TableContext, location: str) -> bool:
+    """Say whether a location leads to the table, also through a symbolic link."""
+    try:
+        return context.storage.is_at(openable(location))
+    except (ConfigError, UnsafePathError):
+        return False
 
 
 def _changes(
@@ -299,7 +330,7 @@ def _merged(table: CatalogTable, there: CatalogTable, what: list[str]) -> tuple[
     if (
         "path" in there.serde_parameters
         and "path" in serde
-        and path_of(there.serde_parameters["path"]) == path_of(serde["path"])
+        and any(same_place(there.serde_parameters["path"], one) for one in (serde["path"], there.location))
     ):
         serde["path"] = there.serde_parameters["path"]
     if parameters != there.parameters or serde != there.serde_parameters:
@@ -326,7 +357,10 @@ def _partition_changes(
 
     def differs(one: CatalogPartition) -> bool:
         before = known[one.values]
-        return path_of(before.location) != path_of(one.location) or before.input_format != one.input_format
+        # The table may have another spelling in the catalog, such as that of a link.
+        spellings = (one.location, there.location.rstrip("/") + one.location.removeprefix(table.location))
+        moved = not any(same_place(before.location, each) for each in spellings)
+        return moved or before.input_format != one.input_format
 
     return _Partitions(
         tuple(one for values, one in wanted.items() if values not in known),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pyhudi_core.catalog.columns import hive_type, in_pieces, spark_schema
+from pyhudi_core.catalog.columns import hive_comment, hive_type, in_pieces, spark_schema
 from pyhudi_core.catalog.objects import CatalogColumn, CatalogTable
 from pyhudi_core.errors import UnsupportedTableError
 from pyhudi_core.model.meta_fields import with_meta_fields
@@ -72,7 +72,9 @@ def _table(state: SyncedTable, options: CatalogOptions, name: str, *, real_time:
     comments = state.config.rules.comments if options.comments else {}
     columns = tuple(
         CatalogColumn(
-            each.name.lower(), hive_type(each.type, timestamps=options.timestamps), comments.get(each.name, "")
+            each.name.lower(),
+            hive_type(each.type, timestamps=options.timestamps),
+            hive_comment(comments.get(each.name, "")),
         )
         for each in schema
         if each.name not in fields
@@ -122,6 +124,6 @@ def _partition_keys(state: SyncedTable, options: CatalogOptions) -> tuple[Catalo
         index = state.schema.get_field_index(name)
         known = None if formatted or index < 0 else state.schema.field(index).type
         kind = "string" if known is None or pa.types.is_timestamp(known) else hive_type(known, timestamps=True)
-        comment = config.rules.comments.get(name, "") if options.comments else ""
+        comment = hive_comment(config.rules.comments.get(name, "")) if options.comments else ""
         keys.append(CatalogColumn(name.lower(), kind, comment))
     return tuple(keys)

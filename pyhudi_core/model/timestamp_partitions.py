@@ -86,9 +86,10 @@ class TimestampFolders:
         micros = pc.fill_null(micros, 0)
         if len(micros) and not (pc.min(micros).as_py() >= _FIRST and pc.max(micros).as_py() <= _LAST):
             raise _invalid(field, "it is not in the years 1 to 9999")
-        return pc.strftime(
-            micros.cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("s", "UTC"), safe=False), self.output
-        )
+        # As in Hudi: microseconds are cut to milliseconds towards 1970, and milliseconds belong to the second in which they are, also before 1970.
+        millis = pc.divide(micros, 1_000).cast(pa.timestamp("ms"))
+        seconds = pc.floor_temporal(millis, unit="second")
+        return pc.strftime(seconds.cast(pa.timestamp("s")).cast(pa.timestamp("s", "UTC")), self.output)
 
     def _micros(self, values: pa.Array, field: str) -> pa.Array:
         """Return the microseconds since 1970."""

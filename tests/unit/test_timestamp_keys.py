@@ -11,6 +11,7 @@ from support.tables import FAST, create_plain, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import InvalidPartitionValueError, UnsupportedTableError
+from pyhudi_core.model.timestamp_partitions import TimestampFolders
 
 KEYGEN = "hoodie.keygen.timebased."
 INTEGER = pa.int64()
@@ -27,6 +28,22 @@ def make(location: str, kind: pa.DataType = INTEGER, **properties: str) -> hudi.
 
 def folders(table: hudi.HudiTable) -> list[str]:
     return sorted(table.snapshot().view.partitions())
+
+
+BEFORE_1970 = {
+    "UNIX_TIMESTAMP": {-5: "1969-12-31 23:59:55", -86_400_005: "1967-04-06 23:59:55"},
+    "EPOCHMILLISECONDS": {-5: "1969-12-31 23:59:59", -1_000: "1969-12-31 23:59:59", -1_001: "1969-12-31 23:59:58", -86_400_005: "1969-12-30 23:59:59"},
+    "EPOCHMICROSECONDS": {-5: "1970-01-01 00:00:00", -1_001: "1969-12-31 23:59:59", -86_400_000_005: "1969-12-31 00:00:00",
+                          -86_400_001_005: "1969-12-30 23:59:59"},
+}  # fmt: skip
+"""The folders that Hudi 1.0.2 gives: it cuts microseconds to milliseconds towards 1970, and finds the second of milliseconds."""
+
+
+@pytest.mark.parametrize("kind", list(BEFORE_1970))
+def test_times_before_1970_have_hudis_folders(kind: str) -> None:
+    form = {f"{KEYGEN}timestamp.type": kind, f"{KEYGEN}output.dateformat": "yyyy-MM-dd HH:mm:ss"}
+    times = BEFORE_1970[kind]
+    assert TimestampFolders.of(form).folders(pa.array(times.keys()), "at").to_pylist() == list(times.values())
 
 
 @pytest.mark.row("J7")

@@ -294,6 +294,61 @@ def test_columns_follow_with_cascade_and_parameters_of_others_stay(place: Place)
     assert not place.of(table).catalog.sync()
 
 
+MANY = pa.schema(
+    [("x", pa.decimal128(9, 2)), ("id", pa.int64()), ("day", pa.string()), ("text", pa.string()), ("n", pa.int32()),
+     ("deep", pa.struct([("a", pa.int32())])), ("l", pa.list_(pa.struct([("b", pa.int32())]))), ("end", pa.float32())]
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "columns"),
+    [
+        ({"drop": ["text"]}, "x id n deep l end"),
+        ({"drop": ["x"]}, "id text n deep l end"),
+        ({"drop": ["end"]}, "x id text n deep l"),
+        ({"rename": {"text": "words"}}, "x id n deep l end words"),
+        ({"retype": {"x": pa.decimal128(12, 2)}}, "x id text n deep l end"),
+        ({"retype": {"n": pa.int64(), "end": pa.float64()}}, "x id text n deep l end"),
+        ({"add": {"deep.c": pa.string()}}, "x id text n deep l end"),
+        ({"retype": {"deep.a": pa.int64()}, "drop": ["x"], "add": {"more": pa.int32()}}, "id text n deep l end more"),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
+)
+@pytest.mark.parametrize("meta", [True, False], ids=["meta", "no meta"])
+def test_columns_follow_though_a_metastore_compares_types_by_their_places(
+    meta: bool, change: Any, columns: str, hms: Place
+) -> None:
+    table = make(MANY)
+    table.insert(pa.Table.from_pylist([{"id": 1, "day": "a"}], MANY))
+    hms.of(table, omit_metadata_fields=not meta).catalog.sync()
+    table.alter(**change)
+    metastore = hms.metastore
+    assert metastore is not None
+    metastore.dies_at = 1  # each sync does one step
+    for _ in range(9):
+        metastore.calls = []
+        with suppress(CatalogError):
+            hms.of(table, omit_metadata_fields=not meta).catalog.sync()
+            break
+    metastore.dies_at = -1
+    assert not hms.of(table, omit_metadata_fields=not meta).catalog.sync()
+    (wished,) = wanted(table, omit_metadata_fields=not meta)
+    assert {(name, kind) for name, kind, _ in hms.columns()} == {(one.name, one.type) for one in wished.columns}
+    assert sorted(name for name, _, _ in hms.columns() if name[0] != "_") == sorted(columns.split())
+    assert hms.partitions()["a",][1] == [kind for _, kind, _ in hms.columns()]
+
+
+def test_a_comment_is_cut_to_what_catalogs_take(place: Place) -> None:
+    table = make(rules=hudi.TableRules(comments={"price": "first\n line\t" + "ü" * 200}))
+    table.insert(orders((1, "a")))
+    place.of(table, sync_comment=True).catalog.sync()
+    (comment,) = (text for name, _, text in place.columns() if name == "price")
+    assert comment == "first line " + "ü" * 120 + "..."
+    assert len(comment.encode()) <= 255
+    assert not place.of(table, sync_comment=True).catalog.sync()
+    assert "ü" * 200 in place.parameters()[f"{SCHEMA}.part.0"]
+
+
 def test_a_type_that_hive_does_not_read_is_refused_and_nothing_is_changed(place: Place) -> None:
     table = make(pa.schema([("id", pa.int64()), ("day", pa.string()), ("n", pa.int32())]))
     table.insert(pa.table({"id": [1], "day": ["a"], "n": pa.array([1], pa.int32())}))
