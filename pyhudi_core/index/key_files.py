@@ -160,13 +160,18 @@ class FileLookUp:
             bloom = footer.bloom() if by_filter else None
             if bloom is not None and not bloom.might_contain(_within(search.keys, lowest, highest)).any():
                 return
-            first = 0
+            first, found, at = 0, [], []
             for batch in reader.iter_batches():
                 keys = batch.column(0) if config is None else stored_keys(batch, config)
                 here = pc.index_in(keys, value_set=search.keys)
-                places = here.drop_null().to_numpy().astype(np.int64)
-                search.note(number, places, first + np.flatnonzero(here.is_valid().to_numpy(zero_copy_only=False)))
+                found.append(here.drop_null().to_numpy().astype(np.int64))
+                at.append(first + np.flatnonzero(here.is_valid().to_numpy(zero_copy_only=False)))
                 first += len(batch)
+        if found:
+            places, positions = np.concatenate(found), np.concatenate(at)
+            # Where a file has a key twice, a position would say which of its rows is meant. A write means all of them.
+            twice = np.bincount(places, minlength=len(search.keys)) > 1
+            search.note(number, places, np.where(twice[places], NOT_FOUND, positions))
 
 
 def _is_outside(known: KeyRange, low: str, high: str) -> bool:

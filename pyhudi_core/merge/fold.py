@@ -7,8 +7,8 @@ The fold runs in rounds: round n takes entry n of every key that has so many ent
 The state of a key has, for each column, the entry of its value, so that partial updates and mergers need no copies. Rows made by a merger are
 appended to the entries of the logs.
 
-`SliceMerge` applies the states to the base rows, in batches. Base rows without an entry pass unchanged. The law replaces, keeps or drops base rows
-with an entry. States without a base row come last, as inserts.
+`SliceMerge` applies the states to the base rows, in batches, by record key or by position. Base rows without an entry pass unchanged. The law
+replaces, keeps or drops base rows with an entry. States without a base row come last, as inserts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.merge.law import Ints, Mask, MergedPairs, MergeLaw, PairMerger, TableMerger, Versions
+from pyhudi_core.errors import CorruptLogBlockError
+from pyhudi_core.merge.law import Ints, Mask, MergedPairs, MergeLaw, PairMerger, TableMerger, Versions, mask
 from pyhudi_core.merge.log_entries import LogEntries
 
 ABSENT = -1
@@ -34,7 +35,7 @@ class Folded:
 
     Attributes:
         entries: the entries of the logs, followed by the rows that a merger made.
-        keys: the keys, each once.
+        keys: the keys or the positions (`LogEntries.keys`), each once.
         entry: the deciding entry; its ordering value is the ordering value of the state.
         deleted, outright: whether the key is deleted, and whether the delete wins over any base row.
         sources: for each column, the entry of its value, or `ABSENT`; None if that is ``entry`` for all.
@@ -142,9 +143,14 @@ class SliceMerge:
     updates: int = 0
     deletes: int = 0
     _met: Mask = field(init=False)
+    _by_position: Ints | None = field(init=False, default=None)
+    """The states in the order of their positions, if they have positions."""
+    _read: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         self._met = np.zeros(len(self.folded), bool)
+        if self.folded.entries.by_position:
+            self._by_position = np.argsort(self.folded.keys.to_numpy())
 
     def over_base(self, base: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the merged base rows; ``base`` has the columns of the entries' rows."""
@@ -153,34 +159,36 @@ class SliceMerge:
 
     def inserts(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows without a base row."""
+        if self._by_position is not None and not self._met.all():
+            raise CorruptLogBlockError(
+                f"Log blocks have positions of rows that the base file, with its {self._read} rows, does not have",
+                hint="Restore the base file or the log from a copy, or roll the instant of the log back.",
+            )
         left = np.flatnonzero(~self._met & ~self.folded.deleted)
         for start in range(0, len(left), _BATCH_ROWS):
             yield from take_rows(self.folded, left[start : start + _BATCH_ROWS]).to_batches()
 
     def _over(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         folded, law = self.folded, self.law
-        found = pc.index_in(self.keys_of(batch).cast(pa.string()), value_set=folded.keys)
-        if found.null_count == len(found):
+        rows, states = self._meet(batch)
+        if not len(rows):
             yield batch
             return
-        places = np.asarray(pc.fill_null(found, -1).to_numpy(zero_copy_only=False), np.int64)
-        rows = np.flatnonzero(places >= 0)
-        states = places[rows]
         self._met[states] = True
         table = pa.Table.from_batches([batch]).cast(folded.entries.rows.schema)
+        stored = table.take(pa.array(rows))
         above = folded.versions(states)
-        below = Versions.of_stored(table, law.ordering).take(rows)
-        wins = law.newer_wins(above, below, mixed=folded.sources is not None)
+        wins = law.newer_wins(above, Versions.of_stored(stored, law.ordering), mixed=folded.sources is not None)
         dropped = rows[wins & above.deleted]
         if law.merger is not None:
             changed = ~above.deleted
-            made = law.merger.merge(table.take(pa.array(rows[changed])), take_rows(folded, states[changed]))
+            made = law.merger.merge(stored.filter(pa.array(changed)), take_rows(folded, states[changed]))
             dropped = np.concatenate([dropped, rows[changed][made.gone]])
             self.updates -= int(made.gone.sum())
             new = made.rows
         else:
             changed = wins & ~above.deleted
-            new = take_rows(folded, states[changed], table.take(pa.array(rows[changed])))
+            new = take_rows(folded, states[changed], stored.filter(pa.array(changed)))
         # The places of the rows in the result: base rows by their number, new ones behind them.
         order = np.arange(len(table))
         order[rows[changed]] = len(table) + np.arange(int(changed.sum()))
@@ -188,6 +196,18 @@ class SliceMerge:
         self.updates += int(changed.sum())
         self.deletes += len(dropped)
         yield from pa.concat_tables([table, new]).take(pa.array(order)).combine_chunks().to_batches()
+
+    def _meet(self, batch: pa.RecordBatch) -> tuple[Ints, Ints]:
+        """Return the numbers of the rows of a batch that have a state, ascending, and their states."""
+        if self._by_position is None:
+            found = pc.index_in(self.keys_of(batch).cast(pa.string()), value_set=self.folded.keys)
+            rows = np.flatnonzero(mask(found.is_valid()))
+            return rows, np.asarray(found.drop_null().to_numpy(), np.int64)
+        positions = self.folded.keys.to_numpy()
+        start, self._read = self._read, self._read + len(batch)
+        first, end = np.searchsorted(positions, (start, self._read), sorter=self._by_position)
+        states = self._by_position[first:end]
+        return positions[states] - start, states
 
 
 def take_rows(folded: Folded, which: Ints, below: pa.Table | None = None) -> pa.Table:

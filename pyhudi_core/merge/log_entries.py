@@ -22,7 +22,7 @@ class LogEntries:
 
     Attributes:
         rows: one row for each entry, in the reader's columns; null in deletes, and in columns that a partial block does not have.
-        keys: record keys.
+        keys: record keys; or positions in the base file, as integers, if all entries have them (`by_position`).
         deleted: which entries are deletes.
         outright: which deletes win over any older version: those without an ordering value that can be compared.
         listed: which deletes come from delete blocks; the other deletes are rows that say they are deleted.
@@ -42,6 +42,11 @@ class LogEntries:
 
     def __len__(self) -> int:
         return self.rows.num_rows
+
+    @property
+    def by_position(self) -> bool:
+        """Whether entries meet their base rows by position."""
+        return pa.types.is_integer(self.keys.type)
 
     def versions(self, entries: Ints, deleted: Mask, outright: Mask) -> Versions:
         """Return these entries as versions for the law. ``deleted`` and ``outright`` are the values of the states."""
@@ -85,14 +90,14 @@ class EntryCollector:
     bytes: int = 0
 
     def add_records(self, batch: pa.RecordBatch, keys: pa.Array, columns: frozenset[str], partial: bool) -> None:
-        """Add records in the reader's schema; ``columns`` are the names of the block's columns."""
+        """Add records in the reader's schema, with their keys or positions; ``columns`` are the names of the block's columns."""
         count = batch.num_rows
         if partial and self._first_partial is None:
             self._first_partial = sum(map(len, self._keys))
         table = pa.Table.from_batches([batch])
         self.bytes += table.nbytes + keys.nbytes
         self._rows.append(table)
-        self._keys.append(keys.cast(pa.string()))
+        self._keys.append(keys if pa.types.is_integer(keys.type) else keys.cast(pa.string()))
         versions = Versions.of_rows(table, self.ordering, self.marked)
         self._deleted.append(versions.deleted)
         self._outright.append(versions.outright)
@@ -100,8 +105,8 @@ class EntryCollector:
         self._orderings.append(versions.orderings)
         self._present.append([np.full(count, name in columns or not partial) for name in self.schema.names])
 
-    def add_deletes(self, deletes: DeleteColumns) -> None:
-        """Add the deletes of a delete block, with null rows."""
+    def add_deletes(self, deletes: DeleteColumns, positions: pa.Array | None = None) -> None:
+        """Add the deletes of a delete block, with null rows, and with their positions if entries have them."""
         count = len(deletes)
         rows = pa.table([pa.nulls(count, item.type) for item in self.schema], schema=_nullable(self.schema))
         kinds = [self.schema.field(name).type for name in self.ordering]
@@ -113,7 +118,7 @@ class EntryCollector:
             rows.nbytes + deletes.keys.nbytes + orderings.nbytes + sum(mask.nbytes for mask in masks + present)
         )
         self._rows.append(rows)
-        self._keys.append(deletes.keys)
+        self._keys.append(deletes.keys if positions is None else positions)
         self._deleted.append(masks[0])
         self._listed.append(masks[1])
         self._outright.append(masks[2])
@@ -131,7 +136,7 @@ class EntryCollector:
         orderings = pa.concat_tables(self._orderings) if self.ordering else pa.table({})
         return LogEntries(
             pa.concat_tables([rows.cast(schema) for rows in self._rows]).combine_chunks(),
-            pa.chunked_array(self._keys, pa.string()),
+            pa.chunked_array(self._keys),
             _join(self._deleted),
             _join(self._outright),
             _join(self._listed),

@@ -4,6 +4,9 @@ Specification, "Log Format" and "Reader Expectations", as releases 1.0 to 1.2 re
 rollback command removes the blocks of its target; a block that two attempts of a task wrote counts once; and a block of a log compaction takes
 the position of the blocks that it replaces.
 
+Entries meet their base rows by position if every block has the positions of its entries in the slice's base file, as in Hudi's reader; else by
+record key. By position no reader needs the keys, in the logs or in the base file.
+
 The entries of one slice are held in memory, in the wanted columns only; if they are larger than a limit, those of a part of the keys
 (``merge/key_parts.py``).
 """
@@ -11,9 +14,11 @@ The entries of one slice are held in memory, in the wanted columns only; if they
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from itertools import repeat
 
+import numpy as np
 import pyarrow as pa
 
 from pyhudi_core.errors import CorruptLogBlockError, HudiError, LimitExceededError, UnsupportedTableError
@@ -21,11 +26,20 @@ from pyhudi_core.file_groups.slice import LogFile
 from pyhudi_core.formats.avro.records import read_all
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.formats.hfile import HFileReader
-from pyhudi_core.formats.log.blocks import DATA_BLOCKS, OLD_VERSION, ROLLBACK_COMMAND, BlockType, Header, LogBlock
+from pyhudi_core.formats.log.blocks import (
+    DATA_BLOCKS,
+    OLD_VERSION,
+    ROLLBACK_COMMAND,
+    BlockType,
+    Header,
+    LogBlock,
+    decode_positions,
+)
 from pyhudi_core.formats.log.contents import read_joined, read_old_records, read_records
 from pyhudi_core.formats.log.delete_columns import read_delete_columns
 from pyhudi_core.formats.log.reader import LogReader
 from pyhudi_core.merge.key_parts import MOST_PARTS, KeyPart, LogsTooLargeError, parts_for
+from pyhudi_core.merge.law import Ints
 from pyhudi_core.merge.log_entries import EntryCollector, LogEntries
 from pyhudi_core.model.internal_schema import FileNames, in_file
 from pyhudi_core.model.meta_fields import RECORD_KEY
@@ -55,6 +69,8 @@ class LogColumns:
         keys_of: returns the record keys of a batch.
         names_at: returns the column names at an instant; None if they are the same.
         marked: the column and the word of rows that are deletes (`Versions.of_rows`).
+        base_time: the requested time of the base file whose positions may be used; empty if entries must have their keys.
+        for_keys: the columns that only the keys need.
     """
 
     schema: pa.Schema
@@ -62,6 +78,12 @@ class LogColumns:
     keys_of: KeysOf
     names_at: NamesAt = _same_names
     marked: tuple[str, str] = ("", "")
+    base_time: str = ""
+    for_keys: frozenset[str] = frozenset()
+
+    def without_keys(self) -> LogColumns:
+        """Return the columns that are read if entries have positions."""
+        return replace(self, schema=pa.schema([item for item in self.schema if item.name not in self.for_keys]))
 
 
 _HELD_BYTES = 8 << 20
@@ -74,11 +96,16 @@ _FEW_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class _Content:
-    """A block, its bytes, and the path of its file."""
+    """A block, its bytes, the path of its file, and the positions of its entries if they are used."""
 
     block: LogBlock
     data: pa.Buffer
     path: str
+    positions: Ints | None = None
+
+
+class _WrongPositionsError(Exception):
+    """A block has another number of entries than of positions. This error is handled inside this module: the entries are read with their keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +125,20 @@ class LogScan:
 
         Raises `LogsTooLargeError` if they are larger than ``most_bytes`` (0: no limit), and `CorruptionError` and its kinds.
         """
+        held = self._held(sum(log.size for log in self.logs))
+        blocks = self._blocks(held)
+        positions = _positions(blocks, columns.base_time) if part.of == 1 and columns.base_time else None
+        if positions is not None:
+            with suppress(_WrongPositionsError):
+                return self._entries(self._contents(blocks, held, positions), columns.without_keys(), part, most_bytes)
+        return self._entries(self._contents(blocks, held), columns, part, most_bytes)
+
+    def _entries(
+        self, contents: Iterator[_Content], columns: LogColumns, part: KeyPart, most_bytes: int
+    ) -> LogEntries | None:
         found = EntryCollector(columns.schema, columns.ordering, columns.marked)
         whole, read = sum(log.size for log in self.logs), 0
-        held = self._held(whole)
-        for run in _runs(self._contents(held), columns):
+        for run in _runs(contents, columns):
             for size in _add_run(found, run, columns, part):
                 read += size
                 if most_bytes and found.bytes > most_bytes:
@@ -110,12 +147,15 @@ class LogScan:
                     _refuse_few(found.bytes, most_bytes, run[-1].path)
         return found.finish()
 
-    def _contents(self, held: Mapping[str, bytes]) -> Iterator[_Content]:
-        """Yield the contents of the valid blocks, in their order."""
-        for path, blocks in _by_file(self._blocks(held)):
+    def _contents(
+        self, found: list[tuple[str, LogBlock]], held: Mapping[str, bytes], positions: Sequence[Ints] | None = None
+    ) -> Iterator[_Content]:
+        """Yield the contents of these blocks, in their order, with the positions of each."""
+        own = iter(repeat(None, len(found)) if positions is None else positions)
+        for path, blocks in _by_file(found):
             with self._opened(path, held) as source:
                 reader = LogReader(source, path)
-                yield from (_Content(block, reader.content(block), path) for block in blocks)
+                yield from (_Content(block, reader.content(block), path, next(own)) for block in blocks)
 
     def _held(self, whole: int) -> Mapping[str, bytes]:
         """Return the bytes of small logs on a network storage, because each log is read twice: for its blocks, and for their contents."""
@@ -205,6 +245,16 @@ def _compacted(found: list[tuple[str, LogBlock]]) -> list[tuple[str, LogBlock]]:
     return order
 
 
+def _positions(found: list[tuple[str, LogBlock]], base_time: str) -> list[Ints] | None:
+    """Return the positions of each block in the base file with this requested time; None unless all blocks have them and none is damaged."""
+    if any(not block.has_positions(base_time) for _, block in found):
+        return None
+    try:
+        return [decode_positions(block.headers.get(Header.RECORD_POSITIONS, "")).astype(np.int64) for _, block in found]
+    except CorruptLogBlockError:
+        return None
+
+
 def _by_file(blocks: list[tuple[str, LogBlock]]) -> Iterator[tuple[str, list[LogBlock]]]:
     """Yield neighbouring blocks of one file together, so that the file is opened once for them."""
     start = 0
@@ -250,7 +300,7 @@ def _add_run(found: EntryCollector, run: list[_Content], columns: LogColumns, pa
         yield sum(content.data.size for content in run)
         return
     for content in run:
-        yield from _add(found, content.block, content.data, columns, content.path, part)
+        yield from _add(found, content, columns, part)
 
 
 def _added_together(found: EntryCollector, run: list[_Content], columns: LogColumns, part: KeyPart) -> bool:
@@ -258,8 +308,32 @@ def _added_together(found: EntryCollector, run: list[_Content], columns: LogColu
     wanted = in_file(columns.names_at(block.instant_time), columns.schema.names)
     with suppress(HudiError):
         batch = read_joined([content.data for content in run], block.headers[Header.SCHEMA], run[0].path)
-        return not _add_records(found, _wanted(batch, wanted), None, block, columns, part)
+        with _positions_of(run) as positions:
+            return not _add_records(found, _wanted(batch, wanted), positions(len(batch)), block, columns, part)
     return False
+
+
+@contextmanager
+def _positions_of(run: Sequence[_Content]) -> Iterator[Callable[[int], pa.Array | None]]:
+    """Give a function that returns the positions of the next entries; it returns None if positions are not used.
+
+    Raises `_WrongPositionsError` if there are more entries than positions or, at the end, more positions than entries.
+    """
+    positions, used = [content.positions for content in run if content.positions is not None], 0
+    known = np.concatenate(positions) if positions else None
+
+    def following(count: int) -> pa.Array | None:
+        nonlocal used
+        if known is None:
+            return None
+        used += count
+        if used > len(known):
+            raise _WrongPositionsError
+        return pa.array(known[used - count : used])
+
+    yield following
+    if known is not None and used < len(known):
+        raise _WrongPositionsError
 
 
 def _add_records(
@@ -284,23 +358,25 @@ def _add_records(
     return 0
 
 
-def _add(
-    found: EntryCollector, block: LogBlock, content: pa.Buffer, columns: LogColumns, path: str, part: KeyPart
-) -> Iterator[int]:
+def _add(found: EntryCollector, content: _Content, columns: LogColumns, part: KeyPart) -> Iterator[int]:
     """Add the entries of a block. Yields the number of bytes that were added since the last yield."""
-    if block.type is BlockType.DELETE:
-        for deletes in read_delete_columns(content, path):
-            if deletes.keys.null_count:
-                raise _without_key(deletes.keys.null_count, block, path)
-            found.add_deletes(deletes if part.of == 1 else deletes.filter(part.holds(deletes.keys)))
-            yield deletes.size
-        return
-    names = columns.names_at(block.instant_time)
-    for batch, keys in _records(block, content, in_file(names, columns.schema.names), path):
-        missing = _add_records(found, batch, keys, block, columns, part)
-        if missing:
-            raise _without_key(missing, block, path)
-    yield len(content)
+    block, path = content.block, content.path
+    with _positions_of([content]) as positions:
+        if block.type is BlockType.DELETE:
+            for deletes in read_delete_columns(content.data, path):
+                if deletes.keys.null_count:
+                    raise _without_key(deletes.keys.null_count, block, path)
+                held = deletes if part.of == 1 else deletes.filter(part.holds(deletes.keys))
+                found.add_deletes(held, positions(len(held)))
+                yield deletes.size
+            return
+        names = columns.names_at(block.instant_time)
+        for batch, keys in _records(block, content.data, in_file(names, columns.schema.names), path):
+            places = positions(len(batch))
+            missing = _add_records(found, batch, keys if places is None else places, block, columns, part)
+            if missing:
+                raise _without_key(missing, block, path)
+    yield len(content.data)
 
 
 def _without_key(missing: int, block: LogBlock, path: str) -> CorruptLogBlockError:

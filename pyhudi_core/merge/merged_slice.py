@@ -62,9 +62,12 @@ class Merging:
         """Whether a merger makes the rows."""
         return self.config.merge_mode is MergeMode.CUSTOM or self.merger is not None
 
-    def log_columns(self, columns: pa.Schema) -> LogColumns:
-        """Return the columns for reading logs."""
-        return LogColumns(columns, self.ordering, self.keys_of, self.names_at, self.config.merge_rules.mark)
+    def log_columns(self, columns: pa.Schema, base_time: str = "", wanted: Sequence[str] = ()) -> LogColumns:
+        """Return the columns for reading logs; ``base_time`` as in `LogColumns`, for readers of these ``wanted`` columns."""
+        mark = self.config.merge_rules.mark
+        deciding = {*wanted, *self.ordering, IS_DELETED, mark[0]}
+        for_keys = frozenset(key_columns(self.config)) - deciding
+        return LogColumns(columns, self.ordering, self.keys_of, self.names_at, mark, base_time, for_keys)
 
     @property
     def ordering(self) -> tuple[str, ...]:
@@ -159,7 +162,9 @@ def slice_rows(storage: Storage, piece: FileSlice, merging: Merging, wanted: pa.
     columns = merging.columns(wanted, schema)
     law = merging.law()
     scan = LogScan(storage, piece.logs, piece.requested_times.__contains__, merging.executor)
-    found = merging.log_columns(columns)
+    # A merger sees all columns, and is asked key by key, also about keys that a base file has twice.
+    base_time = "" if piece.base is None or merging.is_custom else piece.base.name.requested_time
+    found = merging.log_columns(columns, base_time, wanted.names)
 
     def read(part: KeyPart) -> Iterator[tuple[KeyPart, PartRows]]:
         parts, entries = 0, None
@@ -177,7 +182,8 @@ def slice_rows(storage: Storage, piece: FileSlice, merging: Merging, wanted: pa.
                 path=piece.logs[-1].path,
                 hint="Compact the table with the code that wrote them.",
             )
-        base = _of_part(_base_batches(storage, piece, columns, merging), part, merging)
+        of_base = found.without_keys().schema if entries is not None and entries.by_position else columns
+        base = _of_part(_base_batches(storage, piece, of_base, merging), part, merging)
         rows = PartRows(base, None, 0)
         if entries is not None:
             rows = PartRows(base, SliceMerge(fold(entries, law), law, merging.keys_of), len(entries))

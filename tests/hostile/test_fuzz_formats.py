@@ -27,11 +27,10 @@ from pyhudi_core.formats.base_file import BaseFileReader, BaseFileWriter, read_f
 from pyhudi_core.formats.bloom import DYNAMIC, SIMPLE, BloomFilter
 from pyhudi_core.formats.hfile import HFileReader, HFileWriter
 from pyhudi_core.formats.hfile.data_block import Codec
-from pyhudi_core.formats.log.blocks import BlockType, Header, encode_block
+from pyhudi_core.formats.log.blocks import BlockType, Header, decode_positions, encode_block, encode_positions
 from pyhudi_core.formats.log.contents import DeleteRecord, read_deletes, read_records, write_deletes, write_records
 from pyhudi_core.formats.log.delete_columns import read_delete_columns
 from pyhudi_core.formats.log.reader import LogReader
-from pyhudi_core.formats.log.writer import decode_positions, encode_positions
 from pyhudi_core.model.meta_fields import with_meta_fields
 from pyhudi_core.model.schema import conform
 

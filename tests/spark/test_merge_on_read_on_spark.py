@@ -10,9 +10,8 @@ from support.spark_frames import frame
 from support.tables import make, orders, rows
 
 from pyhudi_core.errors import SchemaMismatchError
-from pyhudi_core.formats.log.blocks import Header
+from pyhudi_core.formats.log.blocks import Header, decode_positions
 from pyhudi_core.formats.log.reader import LogReader
-from pyhudi_core.formats.log.writer import decode_positions
 
 
 @pytest.mark.row("C2", "D2")

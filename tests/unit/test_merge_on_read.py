@@ -13,9 +13,8 @@ from support.tables import ORDERS, make, orders, reopen, rows
 import pyhudi_core as hudi
 from pyhudi_core.errors import CommitConflictError, DuplicateKeyError, InvalidOptionError
 from pyhudi_core.formats.avro.container import encode_record
-from pyhudi_core.formats.log.blocks import BlockType, Header, LogBlock
+from pyhudi_core.formats.log.blocks import BlockType, Header, LogBlock, decode_positions
 from pyhudi_core.formats.log.reader import LogReader
-from pyhudi_core.formats.log.writer import decode_positions
 from pyhudi_core.model.commit import WriteStat
 from pyhudi_core.model.instant import Action, Instant, State, time_after
 

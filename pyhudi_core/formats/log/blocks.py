@@ -14,10 +14,18 @@ table version 8 writes it.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+from pyroaring import BitMap64
+
+from pyhudi_core.errors import CorruptLogBlockError
 
 MAGIC = b"#HUDI#"
 FORMAT_VERSION = 1
@@ -41,6 +49,7 @@ class BlockType(IntEnum):
 
 DATA_BLOCKS = frozenset({BlockType.AVRO_DATA, BlockType.HFILE_DATA, BlockType.PARQUET_DATA})
 """Blocks that hold rows."""
+_ORDERED_BY_POSITION = frozenset({BlockType.AVRO_DATA, BlockType.PARQUET_DATA, BlockType.DELETE})
 
 
 class Header(IntEnum):
@@ -91,6 +100,11 @@ class LogBlock:
         """Whether records hold only some of the columns."""
         return self.headers.get(Header.IS_PARTIAL, "").lower() == "true"
 
+    def has_positions(self, base_time: str) -> bool:
+        """Return whether the block has positions in the base file with this requested time; entries of other blocks have another order."""
+        stated = self.headers.get(Header.BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS)
+        return stated == base_time and self.type in _ORDERED_BY_POSITION and self.version != OLD_VERSION
+
     @property
     def compacted_times(self) -> tuple[str, ...]:
         """The instants whose blocks this one replaces (log compaction); newest first."""
@@ -130,3 +144,36 @@ def encode_map(entries: Mapping[Header, str]) -> bytes:
         data = text.encode("utf-8")
         parts += [struct.pack(">ii", key, len(data)), data]
     return b"".join(parts)
+
+
+# --- positions of records in a base file, as in headers of log blocks: a 64-bit Roaring bitmap in Base64
+# Roaring's portable format for 64 bits (its format specification; Chambi, Lemire, Kaser and Godin, "Better bitmap performance with Roaring
+# bitmaps", 2016). A writer may always omit them.
+
+MAX_POSITIONS = 1 << 24
+"""Of one block: blocks are cut at 256 MB, and runs of positions take next to no bytes, so a small text could ask for any amount of memory."""
+
+
+def decode_positions(text: str) -> npt.NDArray[np.uint64]:
+    """Return the positions, ascending. Raises `CorruptLogBlockError`."""
+    try:
+        found = BitMap64.deserialize(base64.b64decode(text, validate=True))
+    except (ValueError, IndexError, binascii.Error, MemoryError) as error:
+        raise _corrupt("they are no bitmap") from error
+    if len(found) > MAX_POSITIONS:
+        raise _corrupt(f"there are {len(found)} of them")
+    return np.fromiter(found, np.uint64, len(found))
+
+
+def encode_positions(positions: Iterable[int]) -> str:
+    """Return the text for a header; runs of positions are short, as Hudi writes them."""
+    found = BitMap64(positions)
+    found.run_optimize()
+    return base64.b64encode(found.serialize()).decode()
+
+
+def _corrupt(reason: str) -> CorruptLogBlockError:
+    return CorruptLogBlockError(
+        f"The positions in a log block are damaged: {reason}",
+        hint="Restore the file from a copy, or roll its instant back.",
+    )

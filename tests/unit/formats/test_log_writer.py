@@ -19,11 +19,11 @@ from pyhudi_core.errors import SchemaMismatchError, UnsupportedTableError
 from pyhudi_core.formats.avro.columns import decode_records
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.formats.hfile import HFileReader
-from pyhudi_core.formats.log.blocks import BlockType, Header, LogBlock
+from pyhudi_core.formats.log.blocks import BlockType, Header, LogBlock, decode_positions, encode_positions
 from pyhudi_core.formats.log.contents import SEVERAL, DeleteRecord, read_deletes, read_records
 from pyhudi_core.formats.log.deletes import Deletes
 from pyhudi_core.formats.log.reader import LogReader
-from pyhudi_core.formats.log.writer import BlockFormat, LogSchema, LogWriter, decode_positions, encode_positions
+from pyhudi_core.formats.log.writer import BlockFormat, LogSchema, LogWriter
 from pyhudi_core.model.schema import cast_batch, normalise, to_avro
 
 TIME, BASE = "20260101000000002", "20260101000000000"

@@ -10,10 +10,9 @@ from support.log_files import golden_logs
 from support.samples import examples
 
 from pyhudi_core.errors import CorruptLogBlockError
-from pyhudi_core.formats.log.blocks import BlockType, Header
+from pyhudi_core.formats.log.blocks import BlockType, Header, decode_positions, encode_positions
 from pyhudi_core.formats.log.contents import read_deletes, read_records
 from pyhudi_core.formats.log.reader import LogReader
-from pyhudi_core.formats.log.writer import decode_positions, encode_positions
 
 
 @pytest.mark.row("H5", "H8")

@@ -1,4 +1,4 @@
-"""Positions in log blocks: rows are merged by key, so positions of another base file, or damaged ones, change no row."""
+"""Positions of another base file, and damaged positions, in log blocks: rows are merged by key, so they change no row."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import pytest
 from support.golden import unpack
 
 import pyhudi_core as hudi
-from pyhudi_core.formats.log.blocks import Header, encode_block
+from pyhudi_core.formats.log.blocks import Header, encode_block, encode_positions
 from pyhudi_core.formats.log.reader import LogReader
-from pyhudi_core.formats.log.writer import encode_positions
 
 
 def _rewrite(path: Path, positions: str, base_instant: str) -> int:
@@ -39,7 +38,7 @@ def _rewrite(path: Path, positions: str, base_instant: str) -> int:
     [(encode_positions([0]), "20200101000000000"), (encode_positions(range(1000)), ""), ("no bitmap", "not a time")],
     ids=["of another base file", "too many", "damaged"],
 )
-def test_rows_are_merged_by_key_whatever_the_positions_say(tmp_path: Path, positions: str, base_instant: str) -> None:
+def test_rows_are_merged_by_key_if_positions_do_not_fit(tmp_path: Path, positions: str, base_instant: str) -> None:
     location = unpack("hudi-1.0.2/mor_avro", tmp_path / "table")
     right = hudi.open_table(location).scan().to_arrow().sort_by("_hoodie_record_key")
     logs = [path for path in Path(location).rglob(".*.log.*") if ".hoodie" not in path.parts and path.suffix != ".crc"]
