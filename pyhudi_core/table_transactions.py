@@ -135,8 +135,8 @@ class TableTransaction:
 
 
 class CommitTogether:
-    """Publishes the staged files of several writes, in all tables or in none. End its ``with`` block after those of the writes, because its decision
-    rolls them back.
+    """Publishes the staged files of several writes, in all tables or in none. End its ``with`` block after the blocks of the writes, because its
+    decision rolls the writes back.
 
     ``commits`` has the commits by location, when all are published.
     """
@@ -289,7 +289,7 @@ class _Coordinator:
         self.writes[number].commit_in_group(member, self.gates[number])
 
     def _next(self, number: int) -> None:
-        """Go on with the next table, after one is prepared. Raises if the group is aborted."""
+        """Continue with the next table, after one table is prepared. Raises if the group is aborted."""
         try:
             self._from(number)
         except HudiError as error:
