@@ -49,7 +49,7 @@ class FileIndex(Protocol):
 
     @property
     def of_slices(self) -> bool:
-        """Whether its entries describe the rows of slices, not single files. A service that keeps all rows changes none of these entries."""
+        """Whether its entries describe the rows of slices, not single files. A service that keeps all rows changes no entry of such an index."""
         ...
 
     @property

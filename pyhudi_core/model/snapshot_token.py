@@ -23,7 +23,7 @@ class SnapshotToken:
     """The identity of a state; ``str(token)`` is its text, and `of` parses it.
 
     Attributes:
-        completion_time: that of the newest commit of the state; all zeros before the first commit.
+        completion_time: the completion time of the newest commit of the state; all zeros before the first commit.
         digest: 32 hexadecimal digits, a hash of the paths of all its files.
     """
 

@@ -32,9 +32,7 @@ _SHOWN = 400
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The content of an error: the status of the answer (0: there was none), the store's error code, its message, and the kind of a broken
-    connection.
-    """
+    """The content of an error: the status of the answer (0: no answer), the store's error code, its message, and the kind of a broken connection."""
 
     status: int
     code: str
@@ -94,7 +92,7 @@ def failure_of(error: Exception) -> Failure:
 
 
 def verdict_on(found: Failure, *, reached: bool) -> RequestEnd:
-    """Return what a failure means for the request. If the store has never answered, a missing answer is not temporary."""
+    """Return the meaning of a failure for the request. If the store has never answered, a missing answer is not temporary."""
     if found.about_credentials or (found.kind in _NO_ANSWER and not reached):
         return RequestEnd.REFUSED
     if found.not_sent:

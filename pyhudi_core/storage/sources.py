@@ -42,7 +42,10 @@ def open_source(table: Storage, folder: str) -> Storage:
 
 
 def _is_in(source: Location, allowed: Location) -> bool:
-    """Say whether a folder is another one or below it. On disks links are followed first: a folder below the parent may be a link to elsewhere."""
+    """Say whether a folder is another folder or below it.
+
+    On disks links are resolved first: a folder below the parent may be a link to another folder.
+    """
     if (source.scheme, source.bucket) != (allowed.scheme, allowed.bucket):
         return False
     inner, outer = _real(source), _real(allowed)
