@@ -1,6 +1,6 @@
 """AWS Glue as a catalog, through boto3. Each request is bounded, and sent once.
 
-Credentials and region are those of the storage options of a table on Amazon's S3; otherwise boto3 finds them. Keys of another store, which has an
+Credentials and region are those of the storage options of a table on Amazon's S3; otherwise boto3 finds them. Keys of another store, with an
 ``endpoint_url``, are not used for Glue.
 """
 

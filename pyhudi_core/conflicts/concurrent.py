@@ -129,7 +129,7 @@ def pending_plans(
 
 
 def pending_restores(timeline: Timeline) -> tuple[Instant, ...]:
-    """Return the restores that are planned or running. Until they end, the content of the table is not known."""
+    """Return the restores that are planned or running. Until they end, the content of the table is unknown."""
     return tuple(instant for instant in timeline.pending if instant.action is Action.RESTORE)
 
 
@@ -376,7 +376,7 @@ def _lost(commit: CommitMetadata) -> set[str]:
 
 
 def changed_read(reads: Sequence[Read], concurrent: Concurrent) -> Conflict | None:
-    """Return the first concurrent commit that changed rows of a partition that was read; table services change none."""
+    """Return the first concurrent commit that changed rows of a partition that was read; table services change no rows."""
     for instant, commit in concurrent.completed:
         if commit.operation in SERVICE_OPERATIONS:
             continue

@@ -118,7 +118,7 @@ def _examine_intent(exam: Examination, context: TableContext, record: Record) ->
 
 
 def _has_changed_properties(exam: Examination, intent: Intent) -> bool:
-    """Say whether an intent ends with a change of the properties, and the properties have it: what comes before was published then."""
+    """Say whether an intent ends with a change of the properties that is already made: then everything before it is published, too."""
     last = intent.publications[-1]
     if last.kind is not PublicationKind.PROPERTIES or not last.changes:
         return False
@@ -134,7 +134,7 @@ def _is_at_work(exam: Examination, context: TableContext, intent: Intent) -> boo
 
 
 def _is_void(exam: Examination, context: TableContext, intent: Intent) -> bool:
-    """Say whether nobody publishes the decision any more: its instant, or that of a companion, was rolled back or removed.
+    """Say whether no process publishes the decision any more: its instant, or an instant of a companion, was rolled back or removed.
 
     Hudi's writers remove the metadata table, with its part of our newest commit, if they are configured to write none.
     """
@@ -148,7 +148,7 @@ def _is_void(exam: Examination, context: TableContext, intent: Intent) -> bool:
 
 
 def _unsafe(context: TableContext, intent: Intent) -> str | None:
-    """Return a path of the intent that no commit creates; None if there is no such path."""
+    """Return a path of the intent that no commit would create; None if there is no such path."""
     for item in intent.publications:
         if item.kind is not PublicationKind.CREATE:
             if not _may_be_replaced(item.path, context, intent) or (

@@ -126,7 +126,7 @@ def bootstrap(
         source: the folder; its files are not changed.
         location: where the table is made: not in the source, nor around it.
         record_key, ordering, table_type, name, options: as in `create_table`.
-        partition_by: the partition columns; by default those of folders named ``column=value``.
+        partition_by: the partition columns; by default the columns of folders named ``column=value``.
         mode: FULL_RECORD, or Hudi's METADATA_ONLY: the rows stay in the source, and every read needs it, until updates, compactions or clusterings
             have written them. The partitions are then the folders of the source, and all files are taken in one commit. To open a table whose
             source is not below the table's parent folder, say ``allow_sources``.
@@ -280,7 +280,7 @@ def _refuse_nested(source: str, target: str) -> None:
 
 
 def _folders_of(found: ParquetSource) -> tuple[str, ...]:
-    """Return the columns of the folders, if all files have the same ones. Raises `InvalidOptionError` if not."""
+    """Return the columns of the folders, if all files have the same columns. Raises `InvalidOptionError` if not."""
     kinds = {tuple(file.folder_values) for file in found.files}
     if len(kinds) > 1:
         raise InvalidOptionError(

@@ -4,7 +4,7 @@ Specification, "Log Format" and "Reader Expectations", as releases 1.0 to 1.2 re
 rollback command removes the blocks of its target; a block that two attempts of a task wrote counts once; and a block of a log compaction takes
 the position of the blocks that it replaces.
 
-The entries of one slice are held in memory, in the wanted columns only; if they are larger than a limit, those of a part of the keys
+The entries of one slice are held in memory, in the wanted columns only; if they are larger than a limit, only the entries of a part of the keys
 (``merge/key_parts.py``).
 """
 
@@ -180,7 +180,7 @@ def _once(found: list[tuple[str, LogBlock]]) -> list[tuple[str, LogBlock]]:
 
 
 def _identifier(block: LogBlock) -> tuple[int, str]:
-    """Return the attempt and the sequence number of a block; an empty sequence if it has none."""
+    """Return the attempt and the sequence number of a block; an empty sequence if it has no number."""
     attempt, separator, sequence = block.headers.get(Header.BLOCK_IDENTIFIER, "").partition(",")
     number = attempt.strip()
     if not separator or not (number.isascii() and number.isdigit() and len(number) <= _MOST_DIGITS):
@@ -229,7 +229,7 @@ def _runs(contents: Iterable[_Content], columns: LogColumns) -> Iterator[list[_C
 
 
 def _is_alike(one: LogBlock, other: LogBlock, columns: LogColumns) -> bool:
-    """Return whether two blocks are Avro blocks with the same schema and column names, and both have whole rows, or both partial rows."""
+    """Return whether two blocks are Avro blocks with the same schema and column names, and both have complete rows, or both partial rows."""
     avro = all(block.type is BlockType.AVRO_DATA and block.version != OLD_VERSION for block in (one, other))
     if not avro or one.is_partial != other.is_partial:
         return False

@@ -1,8 +1,8 @@
 """The timeline of version 6 that stays in a raised table: it is the way back, and it shows writes of an old release.
 
 Its files are in ``.hoodie`` itself, where no reader of version 8 looks. While the table has no newer commit than its upgrade, the old properties
-would restore the old table. Later the files are of no use, and are removed. If the old timeline has a completed instant that the new one lacks, a
-release that did not notice the upgrade wrote it: readers ignore its files. Such an instant is reported, and never removed.
+would restore the old table. Later the files are of no use, and are removed. If the old timeline has a completed instant that the new timeline lacks,
+a release that did not notice the upgrade wrote it: readers ignore its files. Such an instant is reported, and never removed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class OldTimeline:
     """The files of the old timeline, as they are now.
 
     Attributes:
-        files: their paths, except those of `late`.
+        files: their paths, except the files of `late`.
         late: completed instants that the new timeline does not have.
         pending: instants that the upgrade copied unchanged from the old timeline to the new one, to be rolled back there.
         has_newer: the table has a commit that is newer than the upgrade.

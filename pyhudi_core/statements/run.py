@@ -1,4 +1,4 @@
-"""`sql` reads one statement and carries it out."""
+"""`sql` reads one statement and executes it."""
 
 from __future__ import annotations
 

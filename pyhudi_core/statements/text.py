@@ -199,7 +199,7 @@ def refuse_other_parts(tree: Any, *understood: str) -> None:
 
 
 def refuse_unknown(part: Any, what: str, *understood: str) -> None:
-    """Refuse a part of a statement that has more than what is understood of it."""
+    """Refuse a part of a statement with elements that this package does not support."""
     for name, found in part.args.items():
         if name not in understood and found not in (None, False, []):
             raise not_understood(

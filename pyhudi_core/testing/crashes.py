@@ -6,8 +6,8 @@ heartbeats have expired; another writer writes; and the result must be as if the
 at all. Three outcomes are distinguished:
 
 - an operation that returned is in the table; one that failed with an error is not, now or later;
-- one that crashed, or raised `CommitStateUnknownError`, is one of the two, and `CrashScenario.status` says which: after
-  committed or not committed the answer never changes.
+- an operation that crashed, or raised `CommitStateUnknownError`, is in one of these two states, and `CrashScenario.status` says in which: after
+committed or not committed the answer never changes.
 
 The cases are schedules of the one actor ``a`` (``a*17 a!crash``), as in ``exploring``; `crash_at` repeats one.
 """
