@@ -286,7 +286,7 @@ def _said(value: object) -> str:
 
 
 def create_whole(opened: OpenedTable, *arguments: Any) -> HudiTable:
-    """Create a table as `create_table`: `create_at`, and the metadata table if the options enable it. ``arguments``: those of `create_at`."""
+    """Create a table as `create_table`: `create_at`, and the metadata table if the options enable it. ``arguments``: the arguments of `create_at`."""
     context = _create(opened, *arguments)
     if context.options.metadata.of_new_tables:
         asked_metadata_table.make_first(context)
@@ -313,7 +313,7 @@ def create_at(
 
 
 def _create(opened: OpenedTable, *arguments: Any) -> TableContext:
-    """Write the properties of a new table, and return the table. ``arguments``: those of `create_at`."""
+    """Write the properties of a new table, and return the table. ``arguments``: the arguments of `create_at`."""
     config = checked_config(opened, *arguments)
     storage = opened.storage
     all_of(

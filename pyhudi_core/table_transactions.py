@@ -2,8 +2,8 @@
 
 Each write of a transaction is staged as every write is. Then the tables are prepared one inside the other: lock, checks, and the intent in the commit
 record. All transactions prepare tables in the order of their locations, so no two transactions wait for each other. When all tables are prepared, one
-object decides (``transaction/group.py``), and all tables publish. The completion time is the same in all tables, so the state as of it has the whole
-transaction.
+object decides (``transaction/group.py``), and all tables publish. The completion time is the same in all tables, so the state as of that time has
+all of the transaction.
 """
 
 from __future__ import annotations

@@ -189,7 +189,7 @@ def import_(
 ) -> None:
     """Write the rows of Parquet or CSV FILES into the table at LOCATION, in one commit. The table is made if it does not exist.
 
-    The columns of a new table are those of the first file. Later files follow the rule of all writes: a new column is added, a wider type widens the
+    A new table has the columns of the first file. Later files follow the rule of all writes: a new column is added, a wider type widens the
     column of the table, and data that does not fit is refused before anything is written or made.
 
     A CSV file has a line with names, and values of the table's types. Only an empty field without quotes is null. The first 100,000 rows determine

@@ -172,7 +172,7 @@ def print_shown(
     as_json: bool,
     as_csv: bool,
 ) -> None:
-    """Print rows for people (``shown``), or the complete ones (``full``) with --json, --csv or --columns.
+    """Print rows for people (``shown``), or with --json, --csv or --columns the complete rows (``full``).
 
     ``names``: the columns of ``full`` that are known without a row, so that --csv has a header, and --columns is checked even if there are no rows.
     """

@@ -1,7 +1,7 @@
 """Examine the commit record, and decided commits that are not published yet.
 
-The record names the files that a decided commit creates. Its content is untrusted, as that of any other file, so the names are checked: only
-completed files of the timeline and staged objects of this package are allowed.
+The record names the files that a decided commit creates. Like any file its content is untrusted, so names are checked: only completed files of the
+timeline and staged objects of this package are allowed.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def fold(entries: LogEntries, law: MergeLaw) -> Folded:
 
 @dataclass(slots=True)
 class _State:
-    """The states of all keys while entries are folded; the attributes are those of `Folded`."""
+    """The states of all keys while entries are folded; `Folded` has the same attributes."""
 
     entries: LogEntries
     entry: Ints

@@ -194,7 +194,7 @@ def _touched(
 
 
 def _bucket_of(commit: CommitMetadata, keys: pa.Array | None, names: tuple[str, ...]) -> Callable[[Group], bool]:
-    """Return a function that says which file groups of a commit can have the key. With simple buckets, they are those of one number."""
+    """Return a function that says which file groups of a commit can have the key. With simple buckets: the file groups of one number."""
     number, _, fields = commit.extra.get(BUCKETS_KEY, "").partition(":")
     if keys is None or len(keys) != 1 or not number.isdigit():
         return lambda _: True

@@ -77,7 +77,7 @@ def look(context: TableContext) -> tuple[Timeline, TableLook]:
 def still(storage: Storage, seen: TableLook, now_ms: int) -> TableLook | None:
     """Return the new look at an unchanged table; None if the table may have changed. Sends one request.
 
-    The storage is that of the table's folder. Raises `StorageError`.
+    ``storage``: the storage of the table's folder. Raises `StorageError`.
     """
     if seen.record and 0 <= now_ms - seen.listed_ms < LISTED_MS:
         try:

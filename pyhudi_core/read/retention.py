@@ -103,7 +103,7 @@ def refuse_cleaned_change(
 
 @dataclass(frozen=True, slots=True)
 class _Commits:
-    """The commits around a state: those that had completed (with their requested times), and the later ones; both in the order of completion."""
+    """The commits around a state: the completed ones (with their requested times), and the later ones; both in the order of completion."""
 
     until: tuple[tuple[str, CommitMetadata], ...]
     later: tuple[CommitMetadata, ...]

@@ -124,7 +124,7 @@ class PostgresDatabase:
         return _PostgresConnection(connection, self.address, errors)
 
     def _context(self) -> ssl.SSLContext | bool | None:
-        """Return pg8000's argument for TLS: None for TLS if the server offers it, False for clear text."""
+        """Return pg8000's argument for TLS: None means TLS if the server offers it, False means clear text."""
         if self.tls in ("disable", "prefer"):
             return None if self.tls == "prefer" else False
         context = checking(self.ca, "sslrootcert of pyhudi.lock.sql.url")

@@ -157,7 +157,7 @@ def _keys_elsewhere(
 
 
 def take_over(context: TableContext, how: Execution) -> tuple[Instant, ...]:
-    """Put every commit that can be taken over on the timeline, oldest first, each by one decision. Return their instants.
+    """Take over the left commits without a ``why_not``, oldest first, each by one decision. Return their instants.
 
     Raises `CommitConflictError` if another process changes the table meanwhile.
     """

@@ -377,7 +377,7 @@ def _newest_logs(snapshot: Snapshot, partition: str) -> Iterator[tuple[Group, st
 
 @dataclass(slots=True)
 class SettlingRun(CompactionRun):
-    """Writes these base files. The transaction's context has the properties of the new version, the snapshot those of the present version."""
+    """Writes these base files. The transaction's context has the properties of the new version, the snapshot has the present ones."""
 
     @classmethod
     def of(

@@ -122,7 +122,7 @@ class Upgrades(OfTable):
         return replace(ended, taken_over=len(taken), why_not="")
 
     def _end_after_decision(self, engine: Engine, listed: tuple[str, ...], version: int) -> VersionResult:
-        """Do what is left, as `_end` does, where a decision stands whatever fails now; then the result says what is left to do."""
+        """Do what remains, as `_end` does, where a decision stands whatever fails now; then the result lists what still remains."""
         try:
             return self._end(engine, listed)
         except HudiError as error:

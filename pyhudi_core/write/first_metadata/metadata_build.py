@@ -2,7 +2,7 @@
 
 Before the decision, no file of it is below ``.hoodie/metadata``. Its files are made from one state of the table, and staged. Then one decision
 publishes the files together with the list in the table's properties; any process can finish the publication. If an instant completed after that
-state, the decision is refused, and the build begins again. So readers see a whole metadata table or none. A process that dies leaves only staged
+state, the decision is refused, and the build begins again. So readers see a complete metadata table or none. A process that dies leaves only staged
 bytes; the next writer removes them.
 
 The build has no instant on the table's timeline; Hudi's has none either. Its reservation (the heartbeat) takes the place of an instant: the decision
