@@ -32,7 +32,7 @@ def with_estimate(plan: ServicePlan) -> str:
 
 
 class Description(TextColumn):
-    """What is done now. In a narrow terminal this column is shortened, and no number."""
+    """What is done now. In a narrow terminal this column is shortened; numbers are not."""
 
     def __init__(self) -> None:
         super().__init__("{task.description}", table_column=Column())

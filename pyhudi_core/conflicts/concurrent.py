@@ -171,7 +171,7 @@ def _archived_since(context: TableContext, start: Timeline, found: Timeline, own
 
     A commit that was archived earlier began before the first write of ``start``. A removed savepoint leaves an exception: such a commit completed
     before the newest commit of ``start``. Raises `CommitAbortedError` if the archived timeline ends after the requested time ``own``: readers
-    consider every file from before that end as committed, and the files of ``own`` are among them.
+    consider every file from before that end as committed, also the files of ``own``.
     """
     if not found.has_history:
         return []

@@ -314,7 +314,7 @@ def _has_other_buckets(mine: Touched, theirs: Touched) -> bool:
 
 
 def older_than_log_compaction(mine: Touched, concurrent: Concurrent, own: str) -> Conflict | None:
-    """Return the first log compaction with a later requested time than this write (``own``), of a file group that the write appended a log to.
+    """Return the first log compaction that is later than this write (``own``), of a file group to which the write appended a log.
 
     Readers would consider the write's log as older than the compacted log, which does not contain its rows.
     """

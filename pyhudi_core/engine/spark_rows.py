@@ -233,7 +233,7 @@ class SparkSource:
     def _beside(
         self, values: pa.RecordBatch, lists: Sequence[tuple[list[int], ...]], columns: Sequence[str]
     ) -> tuple[DataFrame, list[Column]]:
-        """Return the rows with the lists of their values, which are null for values that are not there; and these columns."""
+        """Return the rows with the lists of their values, which are null for missing values; and these columns."""
         frame = self.frame
         if not values.num_columns:
             return frame, [_literals(own or [0]) for own in lists[0]]

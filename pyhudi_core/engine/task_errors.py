@@ -142,7 +142,7 @@ def _reason(text: str) -> str:
 
 
 def is_lost_jvm(error: BaseException) -> bool:
-    """Say whether a call into Spark's JVM failed because nothing answers any more."""
+    """Say whether a call into Spark's JVM failed because the JVM no longer answers."""
     named = type(error).__name__
     # An error with neither an exception of Java's nor a trace is an empty answer (PySpark 3.5).
     empty = named == "Py4JError" and re.fullmatch(r"An error occurred while calling \S+", str(error)) is not None

@@ -28,8 +28,8 @@ class Visibility:
     """One reader's view of a timeline. ``bound`` is a completion time, or None for all completed instants; only tests
     switch ``by_name`` off.
 
-    A table that was ``raised`` from version 6 keeps logs with names of that version. Such a name has the time of the log's base file, and the commit
-    that wrote the log is the one that names its path.
+    A table that was ``raised`` from version 6 keeps logs with names of that version. Such a name has the time of the log's base file; the commit
+    that names the log's path wrote the log.
     """
 
     timeline: Timeline

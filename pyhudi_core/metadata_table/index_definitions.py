@@ -109,7 +109,7 @@ def statistics_version(definitions: Iterable[IndexDefinition]) -> str:
 def changed_definitions(
     known: bytes | None, added: Sequence[IndexDefinition] = (), removed: Sequence[str] = ()
 ) -> bytes:
-    """Return the definitions with the added ones, and without the removed names.
+    """Return the definitions with the additions, and without the removed names.
 
     ``known``: the bytes of the file, None if there is none. If they cannot be read, the result replaces them.
     """

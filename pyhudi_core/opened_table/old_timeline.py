@@ -81,7 +81,7 @@ def _found(folder: TimelineFolder) -> list[tuple[str, Instant]]:
 
 
 def _unknown(folder: TimelineFolder, timeline: Timeline, found: Sequence[tuple[str, Instant]]) -> tuple[Instant, ...]:
-    """Return the completed commits among the found ones that the new timeline does not have."""
+    """Return the completed commits that were found, and that the new timeline does not have."""
     known = _known(folder, timeline, {instant.requested_time for _, instant in found})
     done = (i for _, i in found if i.is_completed and i.action in DATA_ACTIONS and i.group not in known)
     return tuple(i for i in done if i.requested_time not in folder.undone)

@@ -20,7 +20,7 @@ _COUNTED = re.compile(r"\b(\d+) of (\d+)\b")
 
 @dataclass(frozen=True, slots=True)
 class ServiceState:
-    """One service of a table, and what it would do now.
+    """One service of a table, and its work now.
 
     Attributes:
         name: its name; ``table.services[name].run()`` runs it.

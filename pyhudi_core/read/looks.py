@@ -125,7 +125,7 @@ def _newest(timeline: Timeline) -> str:
 
 
 def _tag(context: TableContext, timeline: Timeline, names: Names, record: Record | None) -> str:
-    """Return the tag of the record if the record alone will show the next commit: this package made the newest commit, and the listing shows what was
+    """Return the tag of the record if the record will show the next commit: this package made the newest commit, and the listing shows what was
     decided.
     """
     if record is None:

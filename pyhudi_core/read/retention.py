@@ -111,7 +111,7 @@ class _Commits:
 
 
 def _commits(state: Snapshot, *, complete: bool = False) -> _Commits:
-    """Read the commits. Archived commits are read only if a clean has run, or if a group was replaced that one of them may have written.
+    """Read the commits. Archived commits are read only if a clean has run, or if they may have written a replaced group.
 
     ``complete``: after a clean, also read the archived commits of the state itself. If they were omitted, ``has_more`` is true.
     """

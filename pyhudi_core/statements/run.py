@@ -68,7 +68,7 @@ def sql(
         TABLE, the new table.
 
     Raises:
-        InvalidOptionError: the statement is not understood (the error says the place), or a table is not known.
+        InvalidOptionError: the statement is not understood (the error names the place), or a table is not known.
         PredicateError: a condition or value is not valid.
         MissingExtraError: a query needs DuckDB (``pip install 'pyhudi[sql]'``).
     """

@@ -134,7 +134,7 @@ class Statement:
 
 
 def parse(text: str) -> Statement:
-    """Return one statement. Raises `InvalidOptionError` if the statement is not understood; the error says the place."""
+    """Return one statement. Raises `InvalidOptionError` if the statement is not understood; the error names the place."""
     if not isinstance(text, str) or not text.strip() or len(text) > LENGTH_LIMIT:
         raise InvalidOptionError(f"A statement is a text of 1 to {LENGTH_LIMIT:,} characters", hint="Give one.")
     try:

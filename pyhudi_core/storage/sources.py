@@ -53,7 +53,7 @@ def _is_in(source: Location, allowed: Location) -> bool:
 
 
 def _parent(table: Location) -> Location:
-    """Return the folder that holds a table; of a table in the root of a disk, the table's own."""
+    """Return the folder that holds a table; for a table in the root of a disk, the table's own folder."""
     path = _real(table).rpartition("/")[0]
     return Location(table.scheme, table.bucket, path or (table.path if table.scheme == "file" else ""), table.text)
 

@@ -170,7 +170,7 @@ def explore_all(
     check: Callable[[W, History], None],
     bounds: Bounds | None = None,
 ) -> Report:
-    """Try every schedule, but only one of those that differ only in the order of independent steps; stop at the first violation.
+    """Try every schedule; of schedules that differ only in the order of independent steps, try one.
 
     Args:
         bounds: choices (``faults`` that are no failures) and ``schedules``.

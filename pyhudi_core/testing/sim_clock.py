@@ -170,7 +170,7 @@ class SimTimer:
         clock.on_wake(self.fire_due)
 
     def every(self, seconds: float, fn: Callable[[], None], name: str) -> SimTimerHandle:
-        """Call whenever the running actor wakes and this time has passed."""
+        """Call ``fn`` whenever the running actor wakes and this time has passed."""
         period = max(1, round(seconds * 1000))
         handle = SimTimerHandle(self, self._scheduler.actor, period, fn, self._scheduler.time_ms + period)
         self._scheduler.saw(handle.due_ms)

@@ -65,7 +65,7 @@ class SimLock:
         return held
 
     def release(self, token: str) -> None:
-        """Release the lock if the holding with this token has it; a scheduling point."""
+        """Release the lock if the holding with this token has it; this is a scheduling point."""
         self._scheduler.visit(Call("release", "lock"))
         if token == self._holder:
             self._expire()

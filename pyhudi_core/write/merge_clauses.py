@@ -203,7 +203,7 @@ def key_values(sides: Sides, match: Matching, source: pa.Table, most: int = sys.
 
 
 def target_condition(sides: Sides, match: Matching, found: pa.Table) -> pc.Expression:
-    """Return a condition that every table row fulfils that can match a row of the source; files are skipped by it.
+    """Return a condition for skipping files; every table row that can match a row of the source fulfils it.
 
     ``found``: rows of `key_values`, each for a part of the source.
     """

@@ -127,7 +127,7 @@ def prepare_rows(
         prefixed: a COMPLEX key of one column is ``column:value``.
         updates: the rows are versions of stored rows, so a table with generated keys needs these keys.
         leaves: the data has the column `TAG_LEAVES`: rows with the value true delete the stored row with their key.
-        new_keys: the prefix of generated keys for rows that have no key although ``updates``; they are new rows.
+        new_keys: the prefix of generated keys; rows without a key get them even with ``updates``, and are new rows.
     """
     generate = config.generates_keys and not updates
     # Data whose values are looked at is read twice, so it is kept: the input itself is evaluated once.

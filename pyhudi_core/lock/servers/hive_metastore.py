@@ -214,7 +214,7 @@ class HiveAcquisition:
     def _others(self) -> list[Any]:
         """Return the requests of other writers.
 
-        Abandoned requests are removed: those whose process has ended, and those without a heartbeat for the metastore's time.
+        Abandoned requests are removed: their process has ended, or they sent no heartbeat for the metastore's time.
         """
         server, queue = self._server, self._queue()
         now = server.clock.monotonic()

@@ -1,6 +1,6 @@
 """Find the commits that a restore would undo, and reasons to refuse it (specification, "Restore").
 
-The point is a completed commit; commits that completed after it are undone. The restored state is the one that readers saw when the point was the
+The point is a completed commit; commits that completed after it are undone. The restored state is the state that readers saw when the point was the
 newest commit. Hudi compares requested times instead; the results differ only for commits that ran at the same time.
 
 A restore deletes the files of undone commits, and cannot bring back deleted files. So the files of the point's state must exist, and no writer,
@@ -160,7 +160,7 @@ def _said(commit: Instant, *, utc: bool) -> str:
 
 
 def not_alone(context: TableContext, time: str, later: list[str]) -> InvalidOptionError:
-    """Return the error for a commit that is to be undone alone, but has later commits. Their requested times are given, oldest first."""
+    """Return the error for a commit that is to be undone without its later commits. Their requested times are given, oldest first."""
     return InvalidOptionError(
         f"{len(later)} commits completed after {time}, {later[0]} the first of them, so it cannot be rolled back alone",
         table=context.table,

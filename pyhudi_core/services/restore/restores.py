@@ -207,7 +207,7 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
         return [restore for restore in self.waiting() if restore.state is State.INFLIGHT]
 
     def cancel(self, instant: Instant | str) -> bool:
-        """Remove a planned restore that no process has begun from the timeline. Returns False if there is none."""
+        """Cancel a planned restore that no process has begun: remove it from the timeline. Returns False if there is none."""
         time = self._time_of(instant)
         removed: list[Instant] = []
 
@@ -309,7 +309,8 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
         return any(self.target.before_time in begun.get(restore.requested_time, ()) for restore in self._pending())
 
     def _asked_for(self, timeline: Timeline) -> Instant | None:
-        """Return the planned restore that no process has begun, if it has this target and undoes what a restore to the target would undo now.
+        """Return the planned restore that no process has begun, if it has this target and undoes the same commits as a restore to the target would
+        now.
 
         Raises `InvalidOptionError` if the target is not a commit of the timeline.
         """

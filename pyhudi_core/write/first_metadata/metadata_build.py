@@ -123,9 +123,9 @@ def build_partitions(
 ) -> Built:
     """Make the partitions that the table does not list yet; ``files`` is always one of them. Other writers may write meanwhile.
 
-    ``definitions``: definitions of new indexes among the partitions. ``drop`` removes the metadata table that the new one replaces. ``drop`` is
-    called after the new one is staged, so if the table cannot be read, the old one stays. ``is_new``: this process has just created the table, so
-    the first attempt uses its knowledge of the table. Changes by other writers since then are detected under the lock.
+    ``definitions``: definitions of new indexes among the partitions. ``drop`` removes the metadata table that the new one replaces, after the new
+    one is staged. So if the table cannot be read, the old one stays. ``is_new``: this process has
+    just created the table, so the first attempt uses its knowledge of the table. Changes by other writers since then are detected under the lock.
 
     Raises `UnsupportedTableError` if a partition could not be kept up to date, or if another program is writing; `DuplicateKeyError` if a record
     index is wanted and a key is in the table twice; `CommitConflictError` if others commit faster than this builds. The table is then unchanged.

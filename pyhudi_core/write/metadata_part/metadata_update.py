@@ -111,8 +111,8 @@ def slices_to_keep(
 ) -> MetadataSlices | None:
     """Return the file groups of the metadata table, for an operation that starts from this snapshot and results in this schema.
 
-    None if there is nothing to update. Raises the errors of `refusals.at_begin` if it is out of date or of another form, and `CommitConflictError`
-    if another process has dropped a part of it.
+    None if there is nothing to update. Raises the errors of `refusals.at_begin` if the metadata table is out of date or of another form, and
+    `CommitConflictError` if another process has dropped a part of it.
     """
     if _place_of(context) is None or not keeps(context.config):
         return None
