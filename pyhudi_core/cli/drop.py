@@ -37,7 +37,7 @@ def drop(
     names_only: bool,
     as_json: bool,
 ) -> None:
-    """Delete the table at LOCATION for good: rows, history, savepoints. It is refused while a writer, a service or a hold is there.
+    """Delete the table at LOCATION for good: rows, history, savepoints. The deletion is refused while a writer, a service or a hold is there.
 
     Everything else of a page is shown, except pictures and the addresses of links. Files that are not of Hudi stay.
 

@@ -183,7 +183,7 @@ def _may_be_replaced(path: str, context: TableContext, intent: Intent) -> bool:
 
 
 def _may_be_made(path: str, folder: str, intent: Intent) -> bool:
-    """Say whether a commit may create this file: completed files; plans of rollbacks and services, and their executors; bootstrap indexes."""
+    """Say whether a commit may create this file: a completed file, a plan of a rollback or service, its executor, or a bootstrap index."""
     if path in (INDEX_BY_FILE, INDEX_BY_PARTITION) and intent.requested_time == SKELETON_TIME:
         return True
     if path.startswith(f"{folder}/") and any(VERSION in dict(item.changes) for item in intent.publications):

@@ -131,7 +131,7 @@ class FileGroupView:
 def _base_file(file_name: str) -> tuple[str, str] | None:
     """Return file id and requested time in the name of a readable base file; None for other names.
 
-    It is fast, because every commit needs all old names.
+    This is fast, because every commit needs all old names.
     """
     stem, _, extension = file_name.rpartition(".")
     if file_name.startswith(".") or extension not in READABLE_EXTENSIONS:

@@ -215,7 +215,7 @@ class Visibility:
     def _archived_writers(self, requested_time: str, path: str) -> frozenset[str]:
         """Return the archived instants that may have written to a log that no visible commit names, and whose base file is of an active commit.
 
-        They are archived before that commit if a savepoint keeps it, or kept it (``hoodie.archive.beyond.savepoint``).
+        These instants are archived before that commit if a savepoint keeps it, or kept it (``hoodie.archive.beyond.savepoint``).
         """
         is_log = self.raised and self.timeline.has_history and split(path)[1].startswith(".")
         return self._since(requested_time) if is_log else frozenset()

@@ -149,7 +149,7 @@ class CommittedFiles:
         return known
 
     def _body(self, instant: Instant) -> CommitMetadata:
-        """Return the metadata table's own commit. It is empty if the metadata table is gone, or if only `check` reports the damage."""
+        """Return the metadata table's own commit. The result is empty if the metadata table is gone, or if only `check` reports the damage."""
         try:
             return self.folder.read_commit(instant)
         except SnapshotExpiredError:

@@ -424,7 +424,7 @@ def with_keys(keys: Sequence[str]) -> Find:
 
 
 def with_key_column(keys: pa.StringArray) -> Find:
-    """Return the entries with the keys in a column. With many keys, no key becomes a Python object; keys are sorted if a file must be searched."""
+    """Return the entries that have one of these keys. With many keys, no key becomes a Python object; keys are sorted if a file must be searched."""
     if len(keys) <= FEW:
         return with_keys(keys.to_pylist())
 

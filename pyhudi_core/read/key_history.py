@@ -216,7 +216,7 @@ def _changed(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, 
 def _earlier(
     context: TableContext, last: Snapshot, texts: pa.Array, looked: Instant | None, known: Iterable[str]
 ) -> list[dict[str, Any]]:
-    """Return the commit that wrote the row before the oldest examined commit, as the row itself names it. Empty if no such state can be read."""
+    """Return the commit that wrote the row before the oldest examined commit; the row itself names it. Empty if no such state can be read."""
     rows = _oldest_rows(context, last, texts, looked)
     if rows is None:
         return []

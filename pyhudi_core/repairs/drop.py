@@ -177,7 +177,7 @@ def _nothing() -> None: ...
 
 @printable
 class TableDrop(OfTable):
-    """The drop of one table: ``table.drop()``, or ``table.drop.plan()`` to see before what it deletes."""
+    """The drop of one table: ``table.drop()``, or ``table.drop.plan()`` to see first what it deletes."""
 
     _METHODS: ClassVar[str] = ".plan()"
 

@@ -33,7 +33,7 @@ class UserRows:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of a user, checked. They are evaluated once for all attempts.
+    """Rows of a user, checked. The rows are evaluated once for all attempts.
 
     Attributes:
         columns: the table's columns, for which the rows were prepared.

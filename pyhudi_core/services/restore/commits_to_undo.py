@@ -213,7 +213,7 @@ def _refuse_saved(context: TableContext, timeline: Timeline, later: tuple[Instan
 
 
 def _refuse_archived(context: TableContext, timeline: Timeline, point: Instant) -> None:
-    """Raise an error if a commit after the point is archived. This is possible if it ran at the same time as the point."""
+    """Raise an error if a commit after the point is archived. This is possible if that commit ran at the same time as the point."""
     if not timeline.has_history:
         return
     archived = next(iter(context.folder.history.completed_between(point.completion_time or "", _LAST)), None)

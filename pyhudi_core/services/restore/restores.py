@@ -128,7 +128,7 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
         deleted.
 
         With ``keep`` no file is deleted: the rows of that state are written again as a new commit, and the current state stays under a savepoint. A
-        restore to that savepoint brings it back. ``plan`` and ``plan_keeping`` show before what would be done. Raises as `schedule`.
+        restore to that savepoint brings it back. ``plan`` and ``plan_keeping`` only show what would be done. Raises as `schedule`.
         """
         return self.run_keeping(to, before=before) if keep else self.run(to, before=before)
 

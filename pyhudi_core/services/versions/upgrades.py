@@ -47,7 +47,7 @@ class Upgrades(OfTable):
     def plan(self, to: int = OLDEST_WRITTEN, *, roll_back: bool = False) -> VersionPlan:
         """Return what an upgrade would do, or why it would be refused. Changes nothing.
 
-        ``roll_back``: the programs of pending writes without a heartbeat have ended.
+        ``roll_back`` says that the programs of pending writes without a heartbeat have ended.
         """
         with at_table(self.context.table):
             _refuse_unknown(to)

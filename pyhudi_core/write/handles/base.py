@@ -339,7 +339,7 @@ class WriteHandle(Protocol):
         ...
 
     def close(self) -> list[WrittenFile]:
-        """Publish the files under their names. Readers see them when a commit names them."""
+        """Publish the files under their names. Readers see a file when a commit names it."""
         ...
 
     def abandon(self) -> None:

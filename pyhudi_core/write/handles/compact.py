@@ -20,7 +20,7 @@ from pyhudi_core.write.handles.new_file import NewFile
 
 
 def compact(context: HandleContext, piece: FileSlice, merging: Merging) -> WrittenFile:
-    """Write the new base file of a slice. It may have no rows. Raises `CorruptionError` and its kinds, and `UnsupportedTableError`."""
+    """Write the new base file of a slice. The new file may have no rows. Raises `CorruptionError` and its kinds, and `UnsupportedTableError`."""
     storage, schema = context.runtime.storage, context.settings.schema
     rows = slice_rows(storage, piece, merging, schema, schema)
     file = NewFile.open(context, piece.partition, piece.file_id, _footer(storage, piece), rows.entries)
