@@ -99,7 +99,7 @@ def batch_of(
     extra: Mapping[str, str] = MappingProxyType({}),
     requirements: Sequence[CommitRequirement] = (),
 ) -> HandedIn:
-    """Return a batch of rows with a new token. ``seen``: the timeline, read before. ``lasts_ms``: how long the writer will wait."""
+    """Return a batch of rows with a new token. ``seen``: the timeline that the caller has read. ``lasts_ms``: how long the writer will wait."""
     newest = seen.newest_completion or BEFORE_ALL
     token = f"batch-{newest}-{context.runtime.ids.uuid().replace('-', '')}"
     name = f"{context.now()}_{token}{_ROWS}"

@@ -105,7 +105,7 @@ def since(
     A commit with a later requested time than this write always counts, because readers consider its files as newer. A pending restore always counts,
     too, because it deletes files that this write has read.
 
-    ``looked`` is a later timeline than ``start`` that was compared before. If no write has ended since then, the history is not read again.
+    ``looked`` is a later timeline than ``start`` that was already compared. If no write has ended since then, the history is not read again.
     """
     seen = {instant.group for instant in start.commits}
     archived = [] if looked and nothing_ended(looked, found) else _archived_since(context, start, found, own)

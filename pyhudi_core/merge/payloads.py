@@ -1,9 +1,9 @@
 """Hudi's payload classes as mergers of Arrow tables. A table that names one of these classes merges as Hudi does.
 
 The rules are those of release 1.0.2's file group reader, which calls `combineAndGetUpdateValue` of the newer version both between entries of the
-logs and over the base row. Neither version is a delete: the ordering columns decide about deletes before. A payload may turn the pair into a delete
-(``gone``); between two log entries Hudi then keeps the older entry, over a base row it drops the row. Debezium's payloads do the same if the older
-version is a row with a delete flag.
+logs and over the base row. Before, the ordering columns have decided about deletes, so neither version is a delete. A payload may turn the pair into
+a delete (``gone``); between two log entries Hudi then keeps the older entry, over a base row it drops the row. Debezium's payloads do the same if
+the older version is a row with a delete flag.
 
 If releases differ, the rule of 1.0 applies: with equal sequence numbers of MySQL the older version stays (1.2 takes the newer version).
 """

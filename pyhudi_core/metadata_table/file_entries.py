@@ -24,7 +24,7 @@ class GroupEntries:
     Attributes:
         partition: its partition path.
         new: the written files, relative to the table, without change logs.
-        before: the newest slice before; None if there was none.
+        before: the previous newest slice; None if there was none.
         after: the newest slice after; None if the group is replaced.
     """
 

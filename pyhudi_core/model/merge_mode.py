@@ -158,7 +158,7 @@ def merging_of(props: Mapping[str, str], named: str, ordered: bool) -> tuple[Mer
 
 
 def rules_of(props: Mapping[str, str]) -> MergeRules:
-    """Return the rules that the properties add to the mode. The mode of partial updates was checked before."""
+    """Return the rules that the properties add to the mode. The mode of partial updates is already checked."""
     version = int(props["hoodie.table.version"])
     if version < _LAWS_OF_MODES:
         return MergeRules(precombines=props.get(OLDER_LAW) != LAW_OF_LATER)

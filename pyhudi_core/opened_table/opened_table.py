@@ -96,7 +96,7 @@ class OpenedTable:
     def context_and(self, look: Callable[[TableContext], T]) -> tuple[TableContext, T]:
         """Return the table with its current configuration, and the result of a ``look`` afterwards.
 
-        On a network storage both run concurrently, if this handle has read the properties before. The result of the look is valid if the properties
+        On a network storage both run concurrently, if this handle has already read the properties. The result of the look is valid if the properties
         files are unchanged, byte for byte: then it is as if they had been read first.
         """
         known = self._known

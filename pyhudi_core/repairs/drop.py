@@ -7,7 +7,7 @@ process dies, the properties show a half dropped table, and the next drop finish
 
 The drop deletes only files of the table: data files by their names, the files that mark partitions, the Iceberg metadata of this project, and
 ``.hoodie``. Tables inside the folder, and files that are not of Hudi, stay; the rows of a bootstrapped table stay at their source. A writer of Hudi
-does not know the property: it must have ended before.
+does not know the property, so end such writers first.
 """
 
 from __future__ import annotations

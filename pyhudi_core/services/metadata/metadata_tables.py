@@ -1,7 +1,7 @@
 """The metadata table of a table, for its owner: show, make, remove or replace it (specification, "Metadata Table").
 
 Every commit updates a listed metadata table. This module changes which partitions are listed. Each change is one decision under the table's lock,
-while other writers write; `MetadataTableOf.plan` shows the change before.
+while other writers write; `MetadataTableOf.plan` shows a change without making it.
 """
 
 from __future__ import annotations

@@ -239,7 +239,7 @@ def _has_an_entry_a_row(partition: str) -> bool:
 
 
 def sized(context: TableContext, snapshot: Snapshot, groups: Groups) -> dict[str, int]:
-    """Return the numbers of file groups, with enough groups for indexes with an entry for each row in this state.
+    """Return the numbers of file groups; indexes with an entry for each row get enough groups for the rows of this state.
 
     Counts as Hudi does: one group for each GB, with room for as many rows again. For slices with logs, the greatest possible number of rows counts,
     because too many file groups are less harmful than too few.
