@@ -157,7 +157,7 @@ class _Enumeration(Generic[T]):
         self._drawn: dict[Hashable, bool] = {}
 
     def draw(self, call: RecordedCall, share: float, chance: random.Random) -> bool:
-        """Say whether a share of the states includes the one that a crash before the call leaves; the same for each call with this state."""
+        """Say whether a share of the states includes the state that a crash before the call leaves; calls with the same state have the same answer."""
         remains = self._remains[call.step]
         state = (remains.digest, tuple(sorted(remains.unfinished)), remains.time_ms)
         if state not in self._drawn:
