@@ -76,7 +76,7 @@ class HudiHook(BaseHook):
             )
 
     def table(self, name: str, options: Mapping[str, object] | None = None) -> hudi.HudiTable:
-        """Open a table. ``options`` are added to those of the connection. Raises `TableNotFoundError` if the table does not exist yet.
+        """Open a table. ``options`` are added to the connection's options. Raises `TableNotFoundError` if the table does not exist yet.
 
         A log line says what works on a table that is only read.
         """

@@ -62,7 +62,9 @@ class OfTable(NotCalled):
 
 
 def _table_of(args: Sequence[Any], location: object) -> object:
-    """Return the location of the table whose method has these arguments, or the argument ``location`` of a function; None if there is neither."""
+    """Return the location of the table whose method was called with these arguments, or the argument ``location`` of a function; None if there is
+    neither.
+    """
     for source, name in (
         (args[0] if args else None, "location"),
         (getattr(args[0] if args else None, "context", None), "table"),

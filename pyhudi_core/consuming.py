@@ -62,7 +62,7 @@ class Checkpoint:
 
     @classmethod
     def of(cls, commit: CommitMetadata, name: str) -> Checkpoint | None:
-        """Return the checkpoint of a consumer in a commit; None if the commit has no readable one."""
+        """Return the checkpoint of a consumer in a commit; None if it is missing or unreadable."""
         try:
             found = json.loads(commit.extra.get(f"{CONSUMER_KEY}{name}", ""))
             until = str(found["until"])

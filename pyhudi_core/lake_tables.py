@@ -89,7 +89,7 @@ class Lake:
     """The tables in a folder or bucket, or in a database of a catalog; made by `lake`. A table's name is its folder below the lake, such as
     ``orders`` or ``sales/orders``, or its name in the database.
 
-    ``options`` of a call are added to those of the lake.
+    ``options`` of a call are added to the lake's options.
     """
 
     location: str

@@ -178,7 +178,8 @@ class NamesInstead:
     """Suggests the right call for a name that a class does not have, and for an unknown argument.
 
     To add a name, add an entry to ``_INSTEAD`` of the class: the name, and the call to suggest. ``__len__``, ``__iter__``, ``__getitem__`` and
-    ``__contains__`` answer ``len(table)``, ``for row in table``, ``table[0]`` and ``1 in table``. Arguments are those of `explains_arguments`.
+    ``__contains__`` are the names for ``len(table)``, ``for row in table``, ``table[0]`` and ``1 in table``. Arguments are those of
+    `explains_arguments`.
     """
 
     __slots__ = ()

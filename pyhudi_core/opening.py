@@ -121,7 +121,7 @@ def create_table(
             above.
         storage_options: options of the storage (region, endpoint, credentials).
         pre_commit: validators of every commit of this handle, table services included; the table does not store them.
-        exist_ok: open the table if it exists and fits: the same keys, partitions, ordering, type and rules, and all of the columns.
+        exist_ok: open the table if it exists and has the same keys, partitions, ordering, type and rules, and all of the columns.
         rules: the rules of every write: checks, columns without nulls, defaults, generated columns, comments (`TableRules`).
         version: of the table format: 8 (the default), which Hudi 1.0 and newer read, or 9, of Hudi 1.1 and newer; or give the option
             ``hoodie.write.table.version``.
@@ -286,7 +286,7 @@ def _said(value: object) -> str:
 
 
 def create_whole(opened: OpenedTable, *arguments: Any) -> HudiTable:
-    """Create a table as `create_table`: `create_at`, and the metadata table if the options enable it. ``arguments``: those of `create_at`."""
+    """Create a table as `create_table`: `create_at`, and the metadata table if the options enable it. ``arguments``: the arguments of `create_at`."""
     context = _create(opened, *arguments)
     if context.options.metadata.of_new_tables:
         asked_metadata_table.make_first(context)
@@ -306,14 +306,14 @@ def create_at(
 ) -> HudiTable:
     """Create a table without a metadata table on an existing storage and runtime, such as those of the simulator.
 
-    With ``hoodie.metadata.enable=true`` the first write makes it.
+    With ``hoodie.metadata.enable=true`` the first write makes the metadata table.
     """
     _create(opened, schema, record_key, partition_by, ordering, table_type, name, properties, rules)
     return HudiTable(opened)
 
 
 def _create(opened: OpenedTable, *arguments: Any) -> TableContext:
-    """Write the properties of a new table, and return the table. ``arguments``: those of `create_at`."""
+    """Write the properties of a new table, and return the table. ``arguments``: the arguments of `create_at`."""
     config = checked_config(opened, *arguments)
     storage = opened.storage
     all_of(
@@ -407,7 +407,7 @@ def _refuse_unfit_index(config: TableConfig, options: WriteOptions, location: st
 
 
 def _merge_mode(given: TableOptions) -> MergeMode | None:
-    """Return the merge mode that the options name, or that their payload class or strategy id means.
+    """Return the merge mode that the options name, directly or by their payload class or strategy id.
 
     Raises `InvalidOptionError` for a contradiction.
     """

@@ -285,10 +285,10 @@ class HudiTable(TableServices):
         """Give columns new values in the rows that a condition finds; without ``where`` in all rows. The stats count the updated rows.
 
         Args:
-            set: the new value of each column: SQL text such as ``"price * 1.1"``, a ``pyarrow.compute.Expression``, or a Python value. A text has
-                quotes inside: ``{"state": "'paid'"}``. All values are computed from the row as it was.
+            set: the new value of each column: SQL text such as ``"price * 1.1"``, a ``pyarrow.compute.Expression``, or a Python value. A text value
+                has quotes inside: ``{"state": "'paid'"}``. All values are computed from the row as it was.
             where: SQL text or a ``pyarrow.compute.Expression``, as in `scan`.
-            spark: a session on which the rows are read and written; else this process does it.
+            spark: a session on which the rows are read and written; by default this process does both.
 
         Raises:
             InvalidOptionError: a column is part of the record key or a partition column, which identify a row.
@@ -306,7 +306,7 @@ class HudiTable(TableServices):
         pre_commit: Sequence[Validator] = (),
         spark: Any = None,
     ) -> Commit:
-        """Replace the rows that fulfil a condition by these rows, which must fulfil the condition too. Other rows stay.
+        """Replace the rows that fulfil a condition by the given rows, which must fulfil the condition, too. Other rows stay.
 
         A row whose key is elsewhere in its partition replaces that row. In a table that generates its keys all rows that fulfil the condition are
         deleted, and the given rows are new ones. Of several rows with one key one is written, as in `upsert`. Raises `DataError` and writes nothing if
@@ -327,15 +327,15 @@ class HudiTable(TableServices):
         pre_commit: Sequence[Validator] = (),
         spark: Any = None,
     ) -> Merge:
-        """Begin a merge: rows of a source meet rows of the table, and clauses say what becomes of them. Nothing happens before its ``run()``,
-        as in ``table.merge(changes, on="id").when_matched_update_all().when_not_matched_insert_all().run()``.
+        """Begin a merge: rows of a source are matched with rows of the table, and clauses say what to do with each. Nothing happens before its
+        ``run()``, as in ``table.merge(changes, on="id").when_matched_update_all().when_not_matched_insert_all().run()``.
 
         Args:
-            source: rows, as `upsert` takes them. Those of a PySpark DataFrame meet the table in tasks of its session.
-            on: columns that both have, or a condition such as ``"target.id = source.key AND target.day >= '2026-01-01'"``.
-            source_alias: what the source is called in conditions and values.
-            target_alias: what the table is called there.
-            spark: a session on which the rows meet, and are written; else that of the source, or this process.
+            source: rows, as `upsert` takes them. Rows of a PySpark DataFrame are matched in tasks of its session.
+            on: columns of both sides, or a condition such as ``"target.id = source.key AND target.day >= '2026-01-01'"``.
+            source_alias: the name of the source in conditions and values.
+            target_alias: the name of the table in conditions and values.
+            spark: a session that matches and writes the rows; by default the session of the source, or this process.
         """
         spark = meeting.spark_of(source, spark)
         open_write = partial(self._writing, OperationType.UPSERT, extra_metadata, spark, pre_commit, leaves=True)
@@ -439,7 +439,7 @@ class HudiTable(TableServices):
             return self.scan(meta=False).head(n)
 
     def count(self, where: object = None) -> int:
-        """Count the rows, or those that fulfil a condition."""
+        """Count the rows, or the rows that fulfil a condition."""
         return self.scan(where=where).count()
 
     def scan(
@@ -527,7 +527,7 @@ class HudiTable(TableServices):
                 yield write
 
     def _upserting(self) -> AbstractContextManager[Write]:
-        """Return the write of a shared commit."""
+        """Return the write that shares its commit with other batches."""
         return self._writing(OperationType.UPSERT, {}, None, ())
 
     def _request(

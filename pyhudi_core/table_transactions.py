@@ -2,8 +2,8 @@
 
 Each write of a transaction is staged as every write is. Then the tables are prepared one inside the other: lock, checks, and the intent in the commit
 record. All transactions prepare tables in the order of their locations, so no two transactions wait for each other. When all tables are prepared, one
-object decides (``transaction/group.py``), and all tables publish. The completion time is the same in all tables, so the state as of it has the whole
-transaction.
+object decides (``transaction/group.py``), and all tables publish. The completion time is the same in all tables, so the state as of that time has
+all of the transaction.
 """
 
 from __future__ import annotations
@@ -159,8 +159,8 @@ def _outside() -> InvalidOptionError:
 
 
 class CommitTogether:
-    """Publishes the staged files of several writes, in all tables or in none. End its ``with`` block after those of the writes, because its decision
-    rolls them back.
+    """Publishes the staged files of several writes, in all tables or in none. End its ``with`` block after the blocks of the writes, because its
+    decision rolls the writes back.
 
     ``commits`` has the commits by location, when all are published.
     """
@@ -313,7 +313,7 @@ class _Coordinator:
         self.writes[number].commit_in_group(member, self.gates[number])
 
     def _next(self, number: int) -> None:
-        """Go on with the next table, after one is prepared. Raises if the group is aborted."""
+        """Continue with the next table, after one table is prepared. Raises if the group is aborted."""
         try:
             self._from(number)
         except HudiError as error:

@@ -1,4 +1,4 @@
-"""Upsert small batches: put them into files, wait for the answer, and commit for all writers if nobody else does."""
+"""Upsert small batches: put them into files, wait for the answer, and commit for all writers if no other writer does."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def upsert(write: Write, open_write: OpenWrite, data: object, gate: Gate | None 
     deleted, or extra metadata or requirements that a file cannot store (`handed_in.travels`).
 
     Args:
-        write: checks the rows, and commits a batch that goes alone. Its extra metadata and requirements are stored with the batch.
+        write: checks the rows, and commits a batch that needs its own commit. Its extra metadata and requirements are stored with the batch.
         open_write: opens a write that commits several batches.
         gate: called before the rows are put into a file, because another process may commit them.
 
@@ -144,7 +144,7 @@ def upsert_with_others(
     gate: Gate | None = None,
     fits: Callable[[frozenset[str]], bool] = lambda _: True,
 ) -> Commit | None:
-    """Upsert as `upsert`, but return None for rows that make a commit alone: the write has checked them, and `Write.until_committed` commits them.
+    """Upsert as `upsert`, but return None for rows that need their own commit: the write has checked them, and `Write.until_committed` commits them.
 
     ``fits``: whether rows of these partitions (paths) may share a commit.
     """
@@ -210,7 +210,7 @@ def status(open_write: OpenWrite, context: TableContext, token: str) -> CommitSt
 
 
 def _small(context: TableContext, batch: object) -> pa.Table | None:
-    """Return the checked rows of a batch that can share a commit; None if the batch goes alone, because it is large or deletes rows."""
+    """Return the checked rows of a batch that can share a commit; None if the batch needs its own commit, because it is large or deletes rows."""
     if not isinstance(batch, Rows) or not batch.engine.in_process or batch.prepared.source is not None:
         return None
     rows, merger = batch.prepared.rows.collect(), find_merger(context.config)
@@ -226,7 +226,7 @@ def _partitions_of(batch: object) -> frozenset[str]:
 
 
 def _answered(open_write: OpenWrite, context: TableContext, batch: HandedIn, lock: LockProvider) -> Answer:
-    """Wait until a batch has its answer. Commit all waiting batches if nobody else does."""
+    """Wait until a batch has its answer. Commit all waiting batches if no other writer does."""
     clock, bound_s = context.runtime.clock, context.options.lock.wait_ms / 1000
     patience, began, looks = Patience(clock, context.runtime.ids, *_WAIT_MS, _GROWTH), clock.monotonic(), 0
     while True:
@@ -288,7 +288,7 @@ def _asked_for_lead(context: TableContext, lock: LockProvider) -> tuple[LockSess
 
 
 def _gathered(context: TableContext, names: list[str]) -> list[str]:
-    """Wait until as many batches have come as the last commit answered.
+    """Wait until as many batches have arrived as the last commit answered.
 
     Its writers probably continue, and one commit for all costs the same as for one. Without this wait the first writer would lead alone, and the
     others would wait for the next commit.
@@ -422,7 +422,7 @@ class _Lead:
 
 
 def _group(left: Sequence[HandedIn]) -> list[HandedIn]:
-    """Return the batches for the next commit: with the same columns, and none that requires that another of them is absent."""
+    """Return the batches for the next commit: batches with the same columns, of which none requires that another one is absent."""
     found: list[HandedIn] = []
     brought: set[str] = set()
     for batch in left:

@@ -82,7 +82,7 @@ def completed_before(tokens: Iterable[str]) -> str:
 def travels(extra: Mapping[str, str], requirements: Sequence[CommitRequirement]) -> bool:
     """Return whether extra metadata and requirements can be stored with a batch.
 
-    JSON must not change the bytes of a key, because a commit is searched for them.
+    JSON must not change the bytes of a key, because a search compares these bytes.
     """
     plain = all(json.dumps(key, ensure_ascii=False) == f'"{key}"' for key in extra)
     return plain and _length(extra) <= LARGEST_EXTRA and all(isinstance(one, EntryIsOurs) for one in requirements)
@@ -100,7 +100,7 @@ def batch_of(
     extra: Mapping[str, str] = MappingProxyType({}),
     requirements: Sequence[CommitRequirement] = (),
 ) -> HandedIn:
-    """Return a batch of rows with a new token. ``seen``: the timeline, read before. ``lasts_ms``: how long the writer will wait."""
+    """Return a batch of rows with a new token. ``seen``: the timeline that the caller has read. ``lasts_ms``: how long the writer will wait."""
     newest = seen.newest_completion or BEFORE_ALL
     token = f"batch-{newest}-{context.runtime.ids.uuid().replace('-', '')}"
     name = f"{context.now()}_{token}{_ROWS}"
@@ -161,8 +161,8 @@ def last_shared(context: TableContext) -> LastShared | None:
 def read(context: TableContext, names: Sequence[str]) -> tuple[list[HandedIn], dict[str, HudiError]]:
     """Read as many batches as one commit takes. Returns the batches to commit, and the errors of the others by token.
 
-    Leaves out a batch whose file is gone. A batch is not committed if its writer has ended or given up, because its rows would come into the table
-    after those of later writes.
+    Omits a batch whose file no longer exists. A batch is not committed if its writer has ended or given up, because its rows would be written after
+    the rows of later writes.
     """
     found = each(context.root, context.runtime.executor, partial(_read, context), names[:_TAKEN])
     taken: list[HandedIn] = []

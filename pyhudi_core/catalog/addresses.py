@@ -3,7 +3,7 @@
 Without the table, such an address means a lake: all Hudi tables of the database. `open_table` and similar functions call `found` to locate a table,
 so they all accept such addresses. The catalog only gives the location of a table: its rows, columns and options come from its folder.
 
-A merge-on-read table has several names in a catalog. A lake lists the shortest one; all of them open the table.
+A merge-on-read table has several names in a catalog. A lake lists the shortest name; all of the names open the table.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class CatalogAddress:
             return what(catalog)
 
     def options_of(self, name: str) -> dict[str, object]:
-        """Return the options of the table ``name`` of the catalog, so that its sync uses the same catalog."""
+        """Return the options of the catalog's table ``name``, so that its sync uses the same catalog."""
         return {**self.given, **self.keys, f"{_HIVE}table": name}
 
 

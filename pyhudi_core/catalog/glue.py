@@ -1,6 +1,6 @@
 """AWS Glue as a catalog, through boto3. Each request is bounded, and sent once.
 
-Credentials and region are those of the storage options of a table on Amazon's S3; otherwise boto3 finds them. Keys of another store, which has an
+Tables on Amazon's S3 give credentials and region by their storage options; otherwise boto3 finds them. Keys of another store, with an
 ``endpoint_url``, are not used for Glue.
 """
 

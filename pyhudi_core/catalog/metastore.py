@@ -1,4 +1,4 @@
-"""A Hive Metastore as a catalog, through its Thrift interface (Hive 3 and 4). The connection is that of the lock in a metastore.
+"""A Hive Metastore as a catalog, through its Thrift interface (Hive 3 and 4). It uses the same connection as the lock in a metastore.
 
 Only requests that both releases support are used: Hive 4 no longer has ``get_table``. An alteration does not make the metastore count files again.
 """

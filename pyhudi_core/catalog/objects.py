@@ -118,7 +118,7 @@ class Catalog(Protocol):
         ...
 
     def partitions(self, table: CatalogTable, wanted: Collection[Values] | None) -> dict[Values, CatalogPartition]:
-        """Return the partitions with these values, or all of them."""
+        """Return the partitions with these values, or all partitions."""
         ...
 
     def add(self, table: CatalogTable, partitions: Sequence[CatalogPartition]) -> None:

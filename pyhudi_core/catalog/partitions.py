@@ -30,7 +30,7 @@ class ChangedFolders:
     Attributes:
         there: folders with files in the newest state.
         gone: folders that no longer have files.
-        reason: why all folders of the table are included; empty if only those of the commits since the last sync are.
+        reason: why all folders of the table are included; empty if only the folders of the commits since the last sync are.
     """
 
     there: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""Compare the objects in a catalog with the required ones (`look`), and change them (`carry_out`).
+"""Compare the objects in a catalog with the required objects (`look`), and change them (`carry_out`).
 
 A sync may be interrupted after each step. The order is: the table with its columns, its partitions, and then the parameters that name the last commit
 in the catalog. If a process dies before the end, these parameters are unchanged, so the next sync considers the same commits again. Each step may be
@@ -54,7 +54,7 @@ class TableChanges:
         cascade: whether the partitions get the columns, too.
         add, change, drop: partitions to add, to change and to drop.
         marks: the parameters that name the commit of the sync; empty if they are up to date.
-        reason: why all partitions were compared; empty if comparing those of the new commits was enough.
+        reason: why all partitions were compared; empty if comparing the partitions of the new commits was enough.
     """
 
     wanted: CatalogTable
@@ -85,7 +85,8 @@ class CatalogDifference:
 def look(context: TableContext, catalog: Catalog, *, begun: bool = False) -> CatalogDifference:
     """Compare the catalog with the table. Changes nothing. ``begun``: whether this sync has made changes already.
 
-    Raises `UnsupportedTableError` for a table that a catalog cannot have as it is, or that is somebody else's there, and `CatalogError`.
+    Raises `UnsupportedTableError` if a catalog cannot have the table in its present form, or if the name there belongs to another owner, and
+    `CatalogError`.
     """
     state, options = load(context), context.options.catalog
     tables = tables_of(SyncedTable(location_of(context), context.config, state.schema), options)
@@ -274,7 +275,7 @@ def _columns(
 ) -> tuple[tuple[CatalogColumn, ...], list[str]]:
     """Return the columns that the table gets, and a text about the new ones.
 
-    Existing columns keep their positions, because a metastore compares types by position. Existing comments stay if the options want none.
+    Existing columns keep their positions, because a metastore compares types by position. Existing comments stay if the options request no comments.
     """
     new, old = {one.name: one for one in table.columns}, {one.name: one for one in there.columns}
     what = [f"column {name} is new" for name in new if name not in old]

@@ -1,4 +1,4 @@
-"""``pyhudi bootstrap``: make a table of a folder of Parquet files. A run that died is continued by the next one."""
+"""``pyhudi bootstrap``: make a table of a folder of Parquet files. The next run continues an interrupted one."""
 
 from __future__ import annotations
 

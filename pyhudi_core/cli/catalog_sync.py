@@ -38,7 +38,7 @@ def catalog_sync(
     as_json: bool,
     options: dict[str, str],
 ) -> None:
-    """Create the table at LOCATION in a catalog, or bring it to the newest state there. A table of somebody else is never overwritten.
+    """Create the table at LOCATION in a catalog, or update its entry there. A table of another owner is never overwritten.
 
     Exit code 0: done, or nothing to do; 1: --plan: it would be refused; 2: it was refused, or failed.
     """

@@ -1,4 +1,4 @@
-"""``pyhudi export``: the rows of a table as one Parquet, CSV or JSON file. It changes nothing in the table."""
+"""``pyhudi export``: write the rows of a table into one Parquet, CSV or JSON file. It changes nothing in the table."""
 
 from __future__ import annotations
 
@@ -70,7 +70,10 @@ def export(
 
 
 def _write(scan: Scan, folder: str, name: str, kind: str, options: dict[str, str], *, overwrite: bool) -> int:
-    """Write the rows, and return their number. Raises `InvalidOptionError` for a file that is there, and `DataError` for columns that do not fit."""
+    """Write the rows, and return their number.
+
+    Raises `InvalidOptionError` for an existing file, and `DataError` for columns that do not fit the format.
+    """
     storage = open_storage(folder, options)
     if storage.head(name) is not None and not overwrite:
         raise InvalidOptionError("The file is there already", path=name, hint="Give another name, or --overwrite.")

@@ -90,7 +90,7 @@ def _shown(block: list[str]) -> Iterator[str]:
 
 
 def _rows(table: list[list[str]]) -> Iterator[str]:
-    """Yield the name of each row, and below it its cells, each after the title of its column if there are several."""
+    """Yield the name of each row, followed by its cells, each after the title of its column if there are several."""
     header, _, *rows = table
     several = len(header) > 2
     heading = header[0] if several else ": ".join(header)

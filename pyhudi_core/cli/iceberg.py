@@ -1,4 +1,4 @@
-"""``pyhudi iceberg``: Iceberg metadata beside the table, and in a catalog of pyiceberg."""
+"""``pyhudi iceberg``: write Iceberg metadata next to the table, and into a catalog of pyiceberg."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def index(
 ) -> None:
     """Indexes of the table at LOCATION: list; create or drop NAMES; schedule NAMES for any process to build; execute or cancel a plan by its time.
 
-    Indexes are built while writers write. Create does nothing if the index is there already; one of its name on something else is refused.
+    Indexes are built while writers write. Create does nothing if the index exists; an index of that name on other columns is refused.
 
     Exit code 0: done, or nothing to do; 1: a plan that is named is not pending, or --plan: it would be refused; 2: it was refused, or failed.
     """
@@ -116,7 +116,7 @@ def index(
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """What the user asked for. ``lenient``: an index that is there already, or is not there, is no error."""
+    """The user's request. ``lenient``: whether an existing index (or a missing one, for a drop) is no error."""
 
     action: str
     names: tuple[str, ...]
@@ -128,7 +128,7 @@ class _Given:
 
     @property
     def of_index(self) -> tuple[tuple[str, ...], str, dict[str, str]]:
-        """What an index on a column is made of."""
+        """Return the parts of an index on a column: columns, kind and options."""
         return self.columns, self.using, self.options
 
     @property
@@ -141,7 +141,7 @@ def _plan_of(table: HudiTable, given: _Given) -> IndexingPlan:
 
 
 def _carried_out(table: HudiTable, given: _Given) -> _Shown:
-    """Do it, unless only the plan is wanted; returns what to print, as text and for JSON."""
+    """Do it, unless only the plan is wanted; return the output, as text and for JSON."""
     if given.action in ("create", "schedule"):
         return _planned(table, given) if given.only_plan else _made(table, given)
     if given.action == "drop":
@@ -171,7 +171,7 @@ def _planned(table: HudiTable, given: _Given) -> _Shown:
 
 
 def _may_be_there(table: HudiTable, given: _Given) -> bool:
-    """Say whether `create` leaves each index that is there as it is: none of them is on something else."""
+    """Say whether `create` may leave each existing index unchanged: none of them is on other columns."""
     try:
         for name in () if given.lenient else given.names:
             table.indexes.has(name, *given.of_index)

@@ -1,4 +1,7 @@
-"""JSON of values of a table. JSON has no NaN, no infinity and no bytes: they are texts, as Spark writes the first two and as hexadecimal digits."""
+"""JSON of values of a table.
+
+JSON has no NaN, no infinity and no bytes: the first two become texts, as in Spark, and bytes become hexadecimal digits.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from typing import Any
 def json_text(
     value: object, indent: int | None = None, *, plain: Callable[[Any], str] = str, ascii_only: bool = True
 ) -> str:
-    """Return JSON that every parser takes. ``plain``: the text of a value of another type than those of JSON and bytes."""
+    """Return JSON that every parser accepts. ``plain``: converts values of other types to text."""
 
     def text_of(other: Any) -> str:
         return other.hex() if isinstance(other, bytes) else plain(other)

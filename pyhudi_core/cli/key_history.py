@@ -1,4 +1,4 @@
-"""``pyhudi key-history``: what commits did to the row of a key. It changes nothing."""
+"""``pyhudi key-history``: show the changes of a key's row by commits. It changes nothing."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _row(row: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _values(before: dict[str, Any] | None, after: dict[str, Any] | None, changed: list[str]) -> str:
-    """Return what differs, or the values of the only row that there is."""
+    """Return the differences, or the values of the only row."""
     if before is not None and after is not None:
         return ", ".join(f"{name}: {before[name]} -> {after[name]}" for name in changed) or "no column differs"
     return ", ".join(f"{name}={value}" for name, value in (after or before or {}).items() if value is not None)

@@ -92,7 +92,7 @@ def size(
     as_csv: bool,
     as_json: bool,
 ) -> None:
-    """Show what the table at LOCATION takes on its storage, and how many of these bytes can go now.
+    """Show how many bytes the table at LOCATION uses on its storage, and how many of them can be deleted now.
 
     Exit code 0: shown; 2: it failed.
     """
@@ -123,7 +123,7 @@ _IF_ABSENT = {"record key": "generated", "partition by": "not partitioned", "row
 
 
 def _rules(rules: TableRules) -> dict[str, Any]:
-    """Return what the table keeps; nothing for a table without rules. ``pyhudi schema`` has the rules of single columns."""
+    """Return the rules of the table; nothing for a table without rules. ``pyhudi schema`` has the rules of single columns."""
     checks = [f"{name}: {text}" for name, text in rules.checks.items()]
     expire = f"after {rules.partitions_expire} days" if rules.partitions_expire else ""
     found = {
@@ -136,14 +136,14 @@ def _rules(rules: TableRules) -> dict[str, Any]:
 
 
 def _said(name: str, value: Any) -> Any:
-    """Return a fact for people: lists as names between commas, and a word for what is not there."""
+    """Return a fact for people: lists as names between commas, and a word for a missing value."""
     if isinstance(value, list):
         value = ", ".join(value)
     return _IF_ABSENT.get(name, "none") if value is None or value == "" else value
 
 
 def _state(table: HudiTable) -> dict[str, Any]:
-    """Return what is pending, who holds the lock, and which services are due. The sweep is not asked: it lists every file."""
+    """Return what is pending, who holds the lock, and which services are due. The sweep is not included, because it lists every file."""
     pending = table.timeline.pending
     writes = [one.requested_time for one in pending if one.action in DATA_ACTIONS]
     plans = [f"{one.action} {one.requested_time}" for one in pending if one.action not in DATA_ACTIONS]
@@ -280,7 +280,7 @@ def history(
 
 
 def _shared(extra: Mapping[str, str]) -> str:
-    """Say with what a commit is shared: the tables of its transaction, or the batches of several writers."""
+    """Say how a commit is shared: by the tables of its transaction, or by the batches of several writers."""
     tables = tables_of(extra.get(TRANSACTION_KEY, ""))
     batches = answers_in(CommitMetadata(None, (), dict(extra)))
     parts = [

@@ -1,4 +1,4 @@
-"""The command group ``pyhudi``. The module of a subcommand is imported when the subcommand runs, so that help and completion come at once."""
+"""The command group ``pyhudi``. The module of a subcommand is imported when the subcommand runs, so that help and completion are quick."""
 
 from __future__ import annotations
 

@@ -187,12 +187,12 @@ def import_(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Write the rows of Parquet or CSV FILES into the table at LOCATION, in one commit. The table is made if there is none.
+    """Write the rows of Parquet or CSV FILES into the table at LOCATION, in one commit. The table is made if it does not exist.
 
-    The columns of a new table are those of the first file. Later files follow the rule of all writes: a new column is added, a wider type widens the
-    column of the table, and what does not fit is refused before anything is written, or made.
+    A new table has the columns of the first file. Later files follow the rule of all writes: a new column is added, a wider type widens the
+    column of the table, and data that does not fit is refused before anything is written or made.
 
-    A CSV file has a line with names, and values of the table's types. An empty field without quotes is null. The first 100,000 rows decide about
+    A CSV file has a line with names, and values of the table's types. Only an empty field without quotes is null. The first 100,000 rows determine
     the types of new columns; numbers such as 007, and whole numbers beyond 64 bits, are texts.
 
     Exit code 0: written, or there was nothing to change; 2: it was refused, or it failed.
@@ -253,7 +253,7 @@ def _table_and_rows(
     operation: str,
     given: dict[str, Any],
 ) -> tuple[HudiTable, ImportRows]:
-    """Return the table, and the rows of the files. A table is made when all rows were looked at, so none is left by an import that is refused."""
+    """Return the table, and the rows of the files. A table is made only after all rows were checked, so a refused import leaves none."""
     settings = WriteOptions.parse(options).rows
     allow_lossy = settings.allow_lossy_widening
     try:

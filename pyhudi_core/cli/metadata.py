@@ -56,7 +56,7 @@ def metadata(
 
 
 def _repaired(table: HudiTable, *, only_plan: bool) -> str:
-    """Replace the metadata table if the doctor finds an error in it; returns what to print, a line for each finding."""
+    """Replace the metadata table if the doctor finds an error in it; return the output, a line for each finding."""
     report = table.check()
     wrong = [item for item in report.findings if item.area is Area.METADATA_TABLE and item.severity is Severity.ERROR]
     if not wrong:
@@ -67,7 +67,7 @@ def _repaired(table: HudiTable, *, only_plan: bool) -> str:
 
 
 def _said(found: MetadataTableOf, action: str, indexes: list[str] | None, *, only_plan: bool) -> str:
-    """Do it, unless only the plan is wanted; returns what to print."""
+    """Do it, unless only the plan is wanted; return the output."""
     listed = ", ".join(found.partitions) or "none"
     if action == "show":
         return f"The table lists: {listed}"

@@ -1,4 +1,4 @@
-"""How long a table service would take, and how far it is, on the terminal. The bar is on standard error; without a terminal there is none."""
+"""The estimate and the progress of a table service on the terminal. The bar is on standard error; without a terminal there is no bar."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def with_estimate(plan: ServicePlan) -> str:
 
 
 class Description(TextColumn):
-    """What is done now. In a narrow terminal this column is shortened, and no number."""
+    """What is done now. In a narrow terminal this column is shortened; numbers are not."""
 
     def __init__(self) -> None:
         super().__init__("{task.description}", table_column=Column())
@@ -45,14 +45,14 @@ class Description(TextColumn):
 
 
 def bar_of(*columns: ProgressColumn, console: Console | None = None) -> Bar:
-    """Return a bar on standard error, or on this console, that is gone at its end; one that prints nothing if there is no terminal."""
+    """Return a bar on standard error, or on this console, which is removed at its end; without a terminal, a bar that prints nothing."""
     shown = console or Console(stderr=True)
     return Bar(*columns, console=shown, transient=True, disable=not shown.is_terminal)
 
 
 @contextmanager
 def progress_bar(began: str, console: Console | None = None) -> Iterator[ServiceProgress]:
-    """Show how far a service is. ``began``: what is shown until it says what it does; ``console``: standard error if omitted."""
+    """Show the progress of a service. ``began``: the text until the service reports its first step; ``console``: standard error by default."""
     columns = (
         SpinnerColumn(),
         Description(),

@@ -91,7 +91,7 @@ def _show_published(paths: tuple[str, ...], *, as_json: bool, only_plan: bool) -
 
 
 def _refuse_unknown(location: str, plan: RecoveryPlan, *, accept: bool) -> None:
-    """Raise `InvalidOptionError` unless what nobody can tell is accepted."""
+    """Raise `InvalidOptionError` unless the unknown facts are accepted."""
     if not accept:
         raise InvalidOptionError(
             f"Names and footers do not say {'; '.join(plan.unknown)}",
@@ -109,7 +109,7 @@ def _of_command(line: str) -> str:
 
 
 def safe_lines(text: str) -> str:
-    """As `safe`, line by line."""
+    """Mask each line as `safe` does."""
     return "\n".join(map(safe, text.splitlines()))
 
 

@@ -61,7 +61,7 @@ def restore(
     keep: bool,
     as_json: bool,
 ) -> None:
-    """Bring the state of an earlier commit or time of the table at LOCATION back. Later commits are undone, and their files deleted for good.
+    """Bring back the state of an earlier commit or time of the table at LOCATION. Later commits are undone, and their files deleted for good.
 
     What goes for good is said first. With --keep nothing goes, and a restore to the savepoint brings the state until now back.
 

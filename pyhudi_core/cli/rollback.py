@@ -37,7 +37,7 @@ def rollback(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Roll a pending write of the table at LOCATION back, or undo its newest commit. INSTANT is the requested time.
+    """Roll back a pending write of the table at LOCATION, or undo its newest commit. INSTANT is the requested time.
 
     Exit code 0: done, or with --plan: it can be done; 1: there is nothing to roll back, or with --plan: it would be refused; 2: it was refused, or it
     failed.

@@ -1,4 +1,4 @@
-"""The commands of table services, one line of a table each: ``clean``, ``cluster``, ``compact``, ``log-compact``, ``expire`` and ``sweep``.
+"""The commands of table services, each in one line of a table: ``clean``, ``cluster``, ``compact``, ``log-compact``, ``expire`` and ``sweep``.
 
 Services with plans on the timeline (`_planned`) plan, schedule, execute, or schedule and execute. The others (`_immediate`) plan or run.
 """
@@ -26,7 +26,7 @@ _PLAN = "the plan of --instant is not pending"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the user asked for."""
+    """The user's request."""
 
     only_plan: bool
     only_schedule: bool
@@ -39,7 +39,7 @@ class Wanted:
 
 
 def refuse_instant_without_execute(instant: str | None, *, only_execute: bool) -> None:
-    """Refuse a plan's time where nothing asks for it: the command would plan and execute something else."""
+    """Refuse a plan's time without --execute: the command would otherwise plan and execute something else."""
     if instant is not None and not only_execute:
         raise click.UsageError("--instant names the plan that --execute executes; give --execute, too")
 
@@ -52,11 +52,11 @@ def _planned(
     Args:
         name: the name of the command.
         service: its property of `HudiTable`.
-        text: what the command does.
-        done: what becomes of files, for help.
+        text: the command in one sentence.
+        done: the effect on files, for help.
         example: an option of the table, for help.
         details: returns the details of a plan.
-        missing: when the exit code is 1, for help.
+        missing: the reason for exit code 1, for help.
         more: other parameters of the command.
     """
 
@@ -124,7 +124,7 @@ def _with_options(
 def _carry_out(
     context: click.Context, location: str, storage_options: dict[str, str], name: str, wanted: Wanted, details: Details
 ) -> None:
-    """Do what was asked for with the service of this name.
+    """Do the user's request with the service of this name.
 
     Exit code 0: done, or nothing to do; 1: the plan that --instant names is not pending, or another process executes it, or --plan: it would be
     refused; 2: it was refused, or failed.

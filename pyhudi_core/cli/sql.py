@@ -76,7 +76,7 @@ def sql_(
 
 
 def _name(location: str, storage_options: dict[str, str], statement: str) -> str:
-    """Return the name of the table at a location; of one that is to be made, or is half dropped, the one that the statement gives it."""
+    """Return the name of the table at a location; for a table that does not exist, or is half dropped, the name in the statement."""
     try:
         return open_table(location, storage_options).name
     except (TableNotFoundError, TableHalfDroppedError):

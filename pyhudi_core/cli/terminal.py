@@ -1,11 +1,11 @@
 """Input and output of all subcommands: location and storage options, the console, and the report of errors.
 
-Exit codes of all commands are one rule (docs/upkeep.md): 0 done, or nothing to do; 1 the answer is no, or what the command names is not there; 2 the
+Exit codes of all commands follow one rule (docs/upkeep.md): 0 done, or nothing to do; 1 the answer is no, or the named thing does not exist; 2 the
 table cannot be opened, the command is wrong, or it was refused or failed; 130 interrupted. With ``--plan`` a refusal is an answer. Printed text
 contains no secrets.
 
 Tables are printed here (`print_rows`). No value is cut: rows that do not fit into the width of the terminal are printed as blocks of
-``column: value`` lines. Output that is no terminal has no width, so its lines are not wrapped.
+``column: value`` lines. Output without a terminal has no width, so its lines are not wrapped.
 """
 
 from __future__ import annotations
@@ -172,9 +172,9 @@ def print_shown(
     as_json: bool,
     as_csv: bool,
 ) -> None:
-    """Print rows for people (``shown``), or the complete ones (``full``) with --json, --csv or --columns.
+    """Print rows for people (``shown``), or with --json, --csv or --columns the complete rows (``full``).
 
-    ``names``: the columns of ``full`` that are known without a row, so that --csv has a header and --columns is checked if there are no rows.
+    ``names``: the columns of ``full`` that are known without a row, so that --csv has a header, and --columns is checked even if there are no rows.
     """
     if as_csv or only:
         names = list(dict.fromkeys([*names, *(name for row in full for name in row)]))
@@ -186,7 +186,7 @@ def print_shown(
 
 
 def refuse_wrong_form(names: Sequence[str], only: Sequence[str], *, as_json: bool, as_csv: bool) -> None:
-    """Refuse two forms at once, and columns that are not there. A command that changes something asks before it does."""
+    """Refuse two forms at once, and columns that do not exist. A command that changes something calls this before the change."""
     if as_json and as_csv:
         raise click.UsageError("give one of --json and --csv")
     unknown = [name for name in only if name not in names]
@@ -197,7 +197,7 @@ def refuse_wrong_form(names: Sequence[str], only: Sequence[str], *, as_json: boo
 def print_as(
     rows: list[dict[str, Any]], names: Sequence[str], only: Sequence[str], *, as_json: bool, as_csv: bool
 ) -> None:
-    """Print rows in the form that the user asked for. ``names``: their columns; ``only``: those of --columns, all if it is empty."""
+    """Print rows in the form that the user asked for. ``names``: the columns; ``only``: the columns of --columns, all if it is empty."""
     if not rows and not names:  # the columns are not known, and there is nothing to print
         click.echo("[]" if as_json else "" if as_csv else "no rows", nl=not as_csv)
         return

@@ -49,7 +49,7 @@ def timeline(
 
 
 def _details(table: HudiTable, instant: Instant) -> dict[str, Any]:
-    """Return what a completed commit says: operation, rows and the caller's metadata; nothing of other instants."""
+    """Return the content of a completed commit: operation, rows and the caller's metadata; nothing for other instants."""
     if not instant.is_completed or instant.action not in DATA_ACTIONS:
         return {}
     commit = table.commit_metadata(instant)

@@ -105,7 +105,7 @@ def since(
     A commit with a later requested time than this write always counts, because readers consider its files as newer. A pending restore always counts,
     too, because it deletes files that this write has read.
 
-    ``looked`` is a later timeline than ``start`` that was compared before. If no write has ended since then, the history is not read again.
+    ``looked`` is a later timeline than ``start`` that was already compared. If no write has ended since then, the history is not read again.
     """
     seen = {instant.group for instant in start.commits}
     archived = [] if looked and nothing_ended(looked, found) else _archived_since(context, start, found, own)
@@ -129,7 +129,7 @@ def pending_plans(
 
 
 def pending_restores(timeline: Timeline) -> tuple[Instant, ...]:
-    """Return the restores that are planned or running. Until they end, the content of the table is not known."""
+    """Return the restores that are planned or running. Until they end, the content of the table is unknown."""
     return tuple(instant for instant in timeline.pending if instant.action is Action.RESTORE)
 
 
@@ -171,7 +171,7 @@ def _archived_since(context: TableContext, start: Timeline, found: Timeline, own
 
     A commit that was archived earlier began before the first write of ``start``. A removed savepoint leaves an exception: such a commit completed
     before the newest commit of ``start``. Raises `CommitAbortedError` if the archived timeline ends after the requested time ``own``: readers
-    consider every file from before that end as committed, and the files of ``own`` are among them.
+    consider every file from before that end as committed, also the files of ``own``.
     """
     if not found.has_history:
         return []
@@ -376,7 +376,7 @@ def _lost(commit: CommitMetadata) -> set[str]:
 
 
 def changed_read(reads: Sequence[Read], concurrent: Concurrent) -> Conflict | None:
-    """Return the first concurrent commit that changed rows of a partition that was read; table services change none."""
+    """Return the first concurrent commit that changed rows of a partition that was read; table services change no rows."""
     for instant, commit in concurrent.completed:
         if commit.operation in SERVICE_OPERATIONS:
             continue

@@ -119,10 +119,10 @@ class Touched:
         inserted: partitions with inserted keys.
         replaced: completely replaced partitions; None: all partitions.
         operation: the operation of the write.
-        appended: those of the file groups that only got log files.
+        appended: the file groups that only got log files.
         keys_of_table: record keys are unique in the table, not in each partition: the table has a record index, or the write's index is global.
         hashed: whether its file groups are buckets. Another writer may have given another file id to the same bucket.
-        leaves_to_merge: a file group to which both have only appended logs is no conflict, because readers merge the rows by event time
+        leaves_to_merge: whether a file group to which both have only appended logs is no conflict, because readers merge the rows by event time
             (``write/non_blocking.py``).
         buckets: the assignment of keys to buckets, as the commit records it (``4:id``); empty if the commit has no record.
     """
@@ -175,7 +175,7 @@ class Touched:
 
 
 def strategy_of(name: str, mine: Touched) -> Strategy:
-    """Return the strategy of this name for a write. If file groups are buckets, two groups with one bucket number are the same."""
+    """Return the strategy of this name for a write. If file groups are buckets, two groups with the same bucket number are one group."""
     return replace(STRATEGIES[name], by_bucket=True) if mine.hashed else STRATEGIES[name]
 
 
@@ -257,7 +257,7 @@ SameKeys = Callable[[Instant, CommitMetadata, frozenset[str]], KeyFinding]
 
 
 def not_compared(instant: Instant, commit: CommitMetadata, partitions: frozenset[str]) -> KeyFinding:
-    """Return that keys were not compared, for callers without keys: two inserts into one partition may insert the same key."""
+    """Return the finding for callers without keys: keys were not compared, and two inserts into one partition may insert the same key."""
     return KeyFinding(unread="the keys were not compared")
 
 
@@ -284,10 +284,10 @@ def find_conflict(
 
 
 def mixed_indexes(mine: Touched, concurrent: Concurrent) -> Conflict | None:
-    """Return the first commit whose file groups are of another kind than those of this write: only one of the two uses the bucket index, or their
-    buckets differ.
+    """Return the first commit whose file groups are of another kind than the file groups of this write: only one of the two uses the bucket index,
+    or their buckets differ.
 
-    This can only happen between writers that begin while the table has no file group; later writers see the kind.
+    This is possible only between writers that begin while the table has no file group; later writers know the kind.
     """
     for instant, commit in concurrent.completed:
         theirs = Touched.by(commit)
@@ -302,7 +302,7 @@ def mixed_indexes(mine: Touched, concurrent: Concurrent) -> Conflict | None:
 
 
 def _has_other_buckets(mine: Touched, theirs: Touched) -> bool:
-    """Return whether the same key may be in another bucket there.
+    """Return whether the same key may be in another bucket of the other commit.
 
     Hudi's commits do not record the number of buckets, so only a too large bucket number shows a difference.
     """
@@ -314,7 +314,7 @@ def _has_other_buckets(mine: Touched, theirs: Touched) -> bool:
 
 
 def older_than_log_compaction(mine: Touched, concurrent: Concurrent, own: str) -> Conflict | None:
-    """Return the first log compaction with a later requested time than this write (``own``), of a file group that the write appended a log to.
+    """Return the first log compaction that is later than this write (``own``), of a file group to which the write appended a log.
 
     Readers would consider the write's log as older than the compacted log, which does not contain its rows.
     """

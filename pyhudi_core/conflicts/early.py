@@ -57,7 +57,7 @@ class EarlyCheck:
 
 
 def early_check(context: TableContext, start: Timeline, own: str) -> EarlyCheck | None:
-    """Return the check for a write that is planned from ``start``; None if there is no older write."""
+    """Return the check for a write that is planned from ``start``; None without an older write."""
     reserved = (info.path.rpartition("/")[2] for info in context.root.list(f"{layout.HEARTBEATS}/"))
     pending = {i.requested_time: i for i in start.pending if i.action in WRITE_ACTIONS}
     times = sorted(time for time in {*reserved, *pending} if is_time(time) and time < own)

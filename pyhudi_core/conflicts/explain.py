@@ -100,7 +100,7 @@ def _of_instant(context: TableContext, instant: Instant) -> SideAndCommit:
 
 
 def _replacing(touched: Touched) -> Touched:
-    """Add the completely replaced partitions; a commit names only those that were not empty."""
+    """Add the completely replaced partitions, because a commit names only partitions that were not empty."""
     if touched.operation is OperationType.INSERT_OVERWRITE_TABLE:
         return replace(touched, replaced=None)
     if touched.operation is OperationType.INSERT_OVERWRITE:

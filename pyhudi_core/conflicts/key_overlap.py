@@ -1,7 +1,7 @@
 """Compare the record keys that two commits inserted into one partition, without making Python objects of rows.
 
-If the table has a record index, or the index of a write is global, keys are unique in the table, and those of all partitions are compared. Then the
-keys in logs count, too: a row in a log can bring back a deleted key, or be the first row of its key in a bucket.
+If the table has a record index, or the index of a write is global, keys are unique in the table, and the keys of all partitions are compared. Then
+the keys in logs count, too: a row in a log can bring back a deleted key, or be the first row of its key in a bucket.
 
 Specification, "Writer Expectations" 3, last check. The keys that a commit wrote are the rows of its new base files whose commit time is its instant;
 of each file only these two meta columns are read, and only row groups that can hold such rows. Of a log, all rows count.
@@ -9,7 +9,7 @@ of each file only these two meta columns are read, and only row groups that can 
 Keys become sorted 64-bit hashes. The other commit's hashes are looked up by bisection, and matches are compared as text. Memory is bounded by
 `HASHES` hashes and a batch of rows. A larger write is compared in parts, and the other commit's files are read once for each part.
 
-Invariant: a common key of two commits is always found. A file that cannot be read counts as having one.
+Invariant: a common key of two commits is always found. A file that cannot be read counts as a file with a common key.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class KeyOverlap:
     """Compares the keys of one write with the keys of other commits; reads each other commit once.
 
     Args:
-        storage: where the table is.
+        storage: the storage of the table.
         requested_time: the requested time of the write.
         stats: the files of the write.
         keys_of_table: whether keys are compared across partitions, and keys in logs are included.
@@ -154,7 +154,7 @@ class KeyOverlap:
         return []
 
     def _sure(self, partition: str | None, maybe: pa.Array) -> list[str]:
-        """Return those of the keys that this write really has, compared as text."""
+        """Return the keys that this write really has, compared as text."""
         found: dict[str, None] = {}
         for keys in self._own_keys(partition):
             found.update(dict.fromkeys(keys.filter(pc.is_in(keys, value_set=maybe)).to_pylist()))

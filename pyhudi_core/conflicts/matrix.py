@@ -84,7 +84,7 @@ class Line:
 
     @property
     def verdict(self) -> Verdict:
-        """The stricter of the pair's two verdicts."""
+        """Return the stricter of the pair's two verdicts."""
         return max(self.first_later, self.second_later, key=list(Verdict).index)
 
     def of(self, later: OperationType) -> Verdict:
@@ -93,7 +93,7 @@ class Line:
 
     @property
     def why(self) -> str:
-        """The reason why the line differs from the specification; empty if it does not."""
+        """Return the reason why the line differs from the specification; empty if it does not differ."""
         return " ".join(NOTES[note] for note in self.notes)
 
     def __str__(self) -> str:

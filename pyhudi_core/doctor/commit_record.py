@@ -1,7 +1,7 @@
 """Examine the commit record, and decided commits that are not published yet.
 
-The record names the files that a decided commit creates. Its content is untrusted, as that of any other file, so the names are checked: only
-completed files of the timeline and staged objects of this package are allowed.
+The record names the files that a decided commit creates. Like any file its content is untrusted, so names are checked: only completed files of the
+timeline and staged objects of this package are allowed.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _examine_intent(exam: Examination, context: TableContext, record: Record) ->
 
 
 def _has_changed_properties(exam: Examination, intent: Intent) -> bool:
-    """Say whether an intent ends with a change of the properties, and the properties have it: what comes before was published then."""
+    """Say whether an intent ends with a change of the properties that is already made: then everything before it is published, too."""
     last = intent.publications[-1]
     if last.kind is not PublicationKind.PROPERTIES or not last.changes:
         return False
@@ -134,7 +134,7 @@ def _is_at_work(exam: Examination, context: TableContext, intent: Intent) -> boo
 
 
 def _is_void(exam: Examination, context: TableContext, intent: Intent) -> bool:
-    """Say whether nobody publishes the decision any more: its instant, or that of a companion, was rolled back or removed.
+    """Say whether no process publishes the decision any more: its instant, or an instant of a companion, was rolled back or removed.
 
     Hudi's writers remove the metadata table, with its part of our newest commit, if they are configured to write none.
     """
@@ -148,7 +148,7 @@ def _is_void(exam: Examination, context: TableContext, intent: Intent) -> bool:
 
 
 def _unsafe(context: TableContext, intent: Intent) -> str | None:
-    """Return a path of the intent that no commit creates; None if there is no such path."""
+    """Return a path of the intent that no commit would create; None if there is no such path."""
     for item in intent.publications:
         if item.kind is not PublicationKind.CREATE:
             if not _may_be_replaced(item.path, context, intent) or (
@@ -183,7 +183,7 @@ def _may_be_replaced(path: str, context: TableContext, intent: Intent) -> bool:
 
 
 def _may_be_made(path: str, folder: str, intent: Intent) -> bool:
-    """Say whether a commit may create this file: completed files; plans of rollbacks and services, and their executors; bootstrap indexes."""
+    """Say whether a commit may create this file: a completed file, a plan of a rollback or service, its executor, or a bootstrap index."""
     if path in (INDEX_BY_FILE, INDEX_BY_PARTITION) and intent.requested_time == SKELETON_TIME:
         return True
     if path.startswith(f"{folder}/") and any(VERSION in dict(item.changes) for item in intent.publications):

@@ -1,8 +1,8 @@
-"""The state of one examination: what is known so far, bounded reads, and the findings.
+"""The state of one examination: the known facts, bounded reads, and the findings.
 
 Invariants
 - no module of the doctor changes the storage: `Examination` holds a `ReadOnlyStorage`, also inside its context;
-- a failure during a read becomes a finding, and what could not be examined is never reported as sound;
+- a failure during a read becomes a finding, and unexamined data is never reported as sound;
 - reads are bounded by `Limits`, judged by listed sizes before anything is fetched.
 """
 
@@ -70,10 +70,10 @@ class Limits:
 
 @dataclass(slots=True)
 class Examination:
-    """The state of an examination: what is known about the table so far.
+    """The state of an examination: the known facts about the table.
 
-    ``config`` and ``context`` are None if the properties cannot be used. ``decided``, ``living`` and ``dead`` are requested times: those of decided
-    but unpublished commits, of writers that run or may run, and of dead writers. ``archived`` has the requested times of archived commits.
+    ``config`` and ``context`` are None if the properties cannot be used. ``decided``, ``living`` and ``dead`` are requested times: of decided but
+    unpublished commits, of writers that run or may run, and of dead writers. ``archived`` has the requested times of archived commits.
     """
 
     storage: ReadOnlyStorage

@@ -63,7 +63,7 @@ def examine(exam: Examination, listed: Listed, later: Mapping[Instant, CommitMet
 
 
 def named_by(exam: Examination | None, commits: Mapping[Instant, CommitMetadata]) -> Named:
-    """Return what commits name, in the order of completion, so that later commits count. With ``exam``, contradictions become findings."""
+    """Return the files that commits name, in the order of completion, so that later commits count. With ``exam``, contradictions become findings."""
     found = Named()
     for instant, commit in sorted(commits.items(), key=lambda item: item[0].completion_time or item[0].requested_time):
         for stat in commit.stats:
@@ -282,7 +282,7 @@ _WRITES = {
 
 
 def _owners(exam: Examination) -> Owners:
-    """Return the known owners of files, as far as the examination knows them."""
+    """Return the known owners of files."""
     archived = exam.archived
 
     def was_archived(time: str) -> bool | None:

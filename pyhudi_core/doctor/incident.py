@@ -2,7 +2,7 @@
 
 It contains the bytes of the timeline's files, the commit record, staged commits, locks and their audit, heartbeats, markers, and the metadata table's
 list of files. Of all other files it contains names, sizes, times and tags: no content of data files, and no keys or values from the metadata table.
-Secrets are replaced by the same number of stars, so that formats stay readable. The size is bounded: ``left_out`` names what did not fit.
+Secrets are replaced by the same number of stars, so that formats stay readable. The size is bounded: ``left_out`` names the omitted files.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Incident:
         lock_identity: kind and address of the lock that the recording handle uses; empty if unknown.
         lock_holder: the holder of the table's lock; empty if no running process held it.
         files: every recorded object, by path.
-        left_out: what did not fit, in words.
+        left_out: the omitted files, in words.
     """
 
     location: str
@@ -142,7 +142,7 @@ def _file(entry: dict[str, Any]) -> RecordedFile:
 
 
 def record(opened: OpenedTable) -> Incident:
-    """Record the table's incident. Changes nothing; what cannot be read is omitted and listed in ``left_out``."""
+    """Record the table's incident. Changes nothing; unreadable files are omitted and listed in ``left_out``."""
     storage = opened.storage
     left_out: list[str] = []
     executor = opened.runtime.executor.at_least(storage.capabilities.parallel_calls)

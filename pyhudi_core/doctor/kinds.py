@@ -1,4 +1,4 @@
-"""What the doctor can find: areas of a table, severities, and every kind of finding with its advice.
+"""The possible findings of the doctor: areas of a table, severities, and every kind of finding with its advice.
 
 One table for code, report and docs/doctor.md: a kind belongs to one area, and has one severity unless the examination sets another.
 """

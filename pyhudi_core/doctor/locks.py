@@ -45,7 +45,7 @@ def examine(exam: Examination) -> None:
 
 
 def lock_state(context: TableContext) -> str:
-    """Return which lock the table has, and who holds it.
+    """Return the lock of the table, and its holder.
 
     This makes three small reads. A lock outside the table's folder is not read.
     """

@@ -93,13 +93,13 @@ def _has_its_type(reader: BaseFileReader, snapshot: Snapshot, name: str) -> bool
 
 @dataclass(frozen=True, slots=True)
 class _Footer:
-    """A file's footer about a column: bounds if every row group has them, and nulls if all are counted."""
+    """The footer of a file for one column: bounds if every row group has them, and nulls if all are counted."""
 
     bounds: tuple[object, object] | None
     nulls: int | None
 
     def hidden_by(self, said: ColumnStats) -> str:
-        """Return what a reader that trusts these statistics would miss in the file; empty if nothing."""
+        """Return the rows of the file that a reader with these statistics would miss, in words; empty if none."""
         if self.nulls and said.null_count == 0:
             return f"the file has {self.nulls:,} nulls, the statistics none"
         if self.bounds is None:

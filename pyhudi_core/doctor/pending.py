@@ -215,7 +215,7 @@ def _named_by(exam: Examination, context: TableContext, timeline: Timeline, inst
 
 
 def _examine_beat(exam: Examination, context: TableContext, time: str, info: ObjectInfo) -> None:
-    """Examine a heartbeat without a pending instant: it is a reservation, or a finished or dead writer left it."""
+    """Examine a heartbeat without a pending instant: a reservation, or a remnant of a finished or dead writer."""
     if not is_time(time):
         exam.add(
             FindingKind.HEARTBEAT_WITHOUT_INSTANT,

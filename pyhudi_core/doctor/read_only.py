@@ -12,7 +12,7 @@ from pyhudi_core.storage.base import Capabilities, Folder, ObjectInfo, OutputFil
 
 
 class ReadOnlyStorage(Storage):
-    """Passes reading calls on, and refuses all others."""
+    """Passes reading calls on, and refuses all other calls."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage

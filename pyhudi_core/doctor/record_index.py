@@ -1,4 +1,4 @@
-"""Look up a sample of record keys in the record index: it must return the file group that each key was read from.
+"""Look up a sample of record keys in the record index: it must return the file group from which each key was read.
 
 The sample has an equal number of keys from the start of each newest file slice, logs merged. Entries of keys that are in no file are not
 searched.

@@ -26,7 +26,7 @@ class Finding:
     """One finding.
 
     Attributes:
-        kind, severity, area: what it is, how bad, and the area it belongs to.
+        kind, severity, area: the kind of the finding, its severity, and its area.
         what: a sentence without a full stop.
         where: path relative to the table; None for the complete table.
         instant: requested time of the instant concerned.

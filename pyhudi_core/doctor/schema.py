@@ -103,7 +103,7 @@ def _summary(exam: Examination, bases: int, logs: int) -> str:
 
 
 def _walk(exam: Examination, log: LogFile, snapshot: Snapshot) -> None:
-    """Compare the schemas in the block headers of a log file with the table's. Report bytes outside blocks, because they may hide rows."""
+    """Compare the schemas in the block headers of a log file with the table's schema. Report bytes outside blocks, because they may hide rows."""
     compared: set[str] = set()
     try:
         with exam.recording_failures(_AREA, log.path), exam.storage.open_input(log.path) as source:

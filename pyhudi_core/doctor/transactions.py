@@ -29,7 +29,7 @@ def examine(exam: Examination) -> None:
 
 
 def _others(exam: Examination, context: TableContext) -> dict[str, dict[str, str]]:
-    """Return for each other table the requested times of its parts, each with that of our own. A copied table belongs to no transaction."""
+    """Return for each other table the requested times of its parts, each with the time of our own part. A copied table belongs to no transaction."""
     found: dict[str, dict[str, str]] = defaultdict(dict)
     for instant, commit in exam.commits.items():
         tables = group.tables_of(commit.extra.get(group.TRANSACTION_KEY, ""))

@@ -37,9 +37,9 @@ class KeyColumns:
     """The columns of a key.
 
     The key of one column is its value. The key of several columns is the text ``name:value,name:value``, with ``null`` and ``empty`` where a value is
-    missing. Rows with the same key always go to the same slot. Several columns must be strings or integers. ``hashes`` computes hashes of the keys of
-    a batch, for an engine with Arrow rows. ``ambiguous`` is a regular expression of forbidden texts in key columns; empty if all texts are allowed.
-    ``distinct`` returns whether an Arrow column is known to have no value twice.
+    missing. Rows with the same key always go to the same slot. Several key columns must be strings or integers. ``hashes`` computes hashes of the
+    keys of a batch, for an engine with Arrow rows. ``ambiguous`` is a regular expression of forbidden texts in key columns; empty if all texts are
+    allowed. ``distinct`` returns whether it is known that no value of an Arrow column occurs twice.
     """
 
     names: tuple[str, ...]
@@ -52,7 +52,10 @@ class KeyColumns:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A place for rows: a task, and the values of `SORT` from ``sort`` to ``sort + parts - 1``. A hash of the key chooses one of them."""
+    """A destination of rows: a task, and the values of `SORT` from ``sort`` to ``sort + parts - 1``.
+
+    A hash of the key chooses one of these values.
+    """
 
     task: int
     sort: int

@@ -1,6 +1,6 @@
 """Groups of rows that tasks share: the columns `TASK` and `SORT` for a shuffle, and the runs of rows with one sort value after it.
 
-A sort value is the number of a group. A shuffle brings all rows of a group to one task, and the payload of the task has what belongs to its groups.
+A sort value is the number of a group. A shuffle brings all rows of a group to one task, and the payload of the task has the data for its groups.
 """
 
 from __future__ import annotations

@@ -296,7 +296,7 @@ class TaskRows:
                 yield from filled
 
     def _together(self) -> Iterator[range]:
-        """Yield the codes whose rows are taken at once: at least one code, and as many as fit."""
+        """Yield the codes whose rows are taken at once: at least one code, and as many codes as fit."""
         rows = np.sum([np.diff(o.starts[self.codes.start : self.codes.stop + 1]) for o in self.batches], axis=0)
         width = sum(o.batch.nbytes for o in self.batches) / sum(len(o.batch) for o in self.batches)
         most, first, held = _TAKEN_BYTES / width, self.codes.start, 0

@@ -1,7 +1,7 @@
 """Many rows of this process as a `Source`: a task takes its rows unchanged out of the batches, one batch after the other.
 
 So rows are prepared only in the task that writes them, and keys and partition paths are not moved in addition to their columns. Memory holds two
-numbers for each row: the values of its partition columns, and its place among the rows of its task.
+numbers for each row: the values of its partition columns, and its position among the rows of its task.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def _small(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
 
 
 def _numbered(codes: Ints, most: int) -> tuple[Ints, Ints, Ints]:
-    """Return the different codes, sorted; for each row, the place of its code among them; and the number of rows of each code.
+    """Return the different codes, sorted; for each row, the position of its code among them; and the number of rows of each code.
 
     Codes are below ``most``.
     """

@@ -1,7 +1,7 @@
 """Convert pandas DataFrames to Arrow tables, with one rule for the index in all functions that take a DataFrame:
 
-- an index with names becomes columns, as pandas' own writers have it;
-- an unnamed index of integers numbers the rows, also after a filter or a sort, and is no column;
+- an index with names becomes columns, as in pandas' own writers;
+- an unnamed index of integers only numbers the rows, also after a filter or a sort, and becomes no column;
 - any other unnamed index is refused, because its values would be lost, and no column could have a name for them.
 
 A DataFrame has lists of pairs for maps. They become maps again if the table has maps in these columns.
@@ -27,16 +27,16 @@ from pyhudi_core.errors import SchemaMismatchError
 def is_pandas(kind: type, name: str = "DataFrame") -> bool:
     """Return whether a type is a pandas DataFrame, or derived from one, in any release of pandas.
 
-    ``name`` asks for another class, such as ``"Series"``.
+    ``name``: the name of another class to check, such as ``"Series"``.
     """
     return any(each.__name__ == name and each.__module__.partition(".")[0] == "pandas" for each in kind.__mro__)
 
 
 def pandas_table(frame: Any, known: pa.Schema | None = None) -> pa.Table:
-    """Return the columns of a frame, and behind them those of its index. Raises `SchemaMismatchError` for an index or columns without names of
+    """Return the columns of a frame, followed by the columns of its index. Raises `SchemaMismatchError` for an index or columns without names of
     their own.
 
-    ``known``: the columns of the table. Those with maps take their type from there, because a frame has lists of pairs for maps.
+    ``known``: the columns of the table. Map columns take their type from the table, because a frame has lists of pairs for maps.
     """
     _refuse_doubled(frame)
     maps = {} if known is None else _maps(frame, known)

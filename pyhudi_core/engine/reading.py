@@ -31,7 +31,7 @@ class EngineFiles:
         paths: the paths in the engine's form, without characters of patterns.
         root: a folder. Below it, folder names (``column=value``) have the values of the columns in ``folders``; None if the files have them.
         folders: all columns in the names of folders.
-        among: keep rows in which a text column has one of some values: (column, values).
+        among: keep rows in which a text column has one of these values: (column, values).
         where: keep rows for which this condition in Spark's SQL is true.
         keep: a picklable function that filters a batch; for conditions without an SQL text.
     """

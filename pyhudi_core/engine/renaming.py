@@ -15,12 +15,12 @@ from pyhudi_core.naming import set_module
 def rename_columns(data: Any) -> Any:
     """Return data with names in snake case: 'Größe (cm)' becomes groesse_cm, and OrderId becomes order_id.
 
-    The names of fields of structs change, too, except in pandas DataFrames, where structs are Python objects. `model.column_names` has the rule.
+    The names of fields of structs change, too, except in pandas DataFrames, where structs are Python objects. The rule is in `model.column_names`.
 
     Args:
-        data: a DataFrame of Spark, pandas or polars, or anything with the Arrow C stream interface.
+        data: a DataFrame of Spark, pandas or polars, or any data with the Arrow C stream interface.
 
-    Returns data of the same kind for Spark, pandas, polars, and Arrow's tables, batches and readers (no row is read); else a pyarrow Table.
+    Returns data of the same kind for Spark, pandas, polars, and Arrow's tables, batches and readers (no row is read); otherwise a pyarrow Table.
 
     Raises:
         SchemaMismatchError: two columns would get the same name, or a name has no letters and digits.

@@ -66,7 +66,7 @@ class Classic:
         return (master == "local" or master.startswith("local[")) and self.python == sys.executable
 
     def refuse_unusable(self) -> None:
-        """Configure the workers of a local session to run this interpreter, unless another one is configured.
+        """Configure the workers of a local session to run this interpreter, unless another interpreter is configured.
 
         The default is ``python3`` on the PATH.
         """
@@ -186,7 +186,7 @@ _FILES = "HadoopFsRelation"
 
 
 def estimated_bytes(frame: DataFrame) -> int:
-    """Return the optimizer's estimate of the bytes; very large if it cannot know."""
+    """Return the optimizer's estimate of the bytes; very large if the optimizer has none."""
     return int(str(_optimized(frame).stats().sizeInBytes()))
 
 
@@ -198,7 +198,8 @@ def is_at_driver(frame: DataFrame) -> bool:
 def reads_alike(frame: DataFrame) -> bool:
     """Return whether the rows come from files or from a cache, filtered and computed by expressions that always give the same value.
 
-    Such rows can be read twice: some columns to count them, then all. Joins, aggregates, functions in Python and other sources are not read twice.
+    Such rows can be read twice: first some columns to count the rows, then all columns. Joins, aggregates, functions in Python and other sources are
+    not read twice.
     """
     names = [name.lower() for name in frame.columns]
     return len(set(names)) == len(names) and _is_alike(_optimized(frame))

@@ -69,7 +69,7 @@ class GatheredDataset:
         return self.local.collect()
 
     def with_rows(self, rows: pa.Table) -> GatheredDataset:
-        """Return these rows and other rows with the same columns."""
+        """Return these rows together with other rows of the same columns."""
         more = [[batch for batch in rows.to_batches() if batch.num_rows]]
         return self._with(LocalDataset(self.executor, self.schema, lambda: [*self.local.parts(), *more]))
 

@@ -1,7 +1,7 @@
 """Rows in Spark: mapInArrow for functions, one exchange for a shuffle.
 
-A shuffle sends each row to the task that its column names: Spark's hash of an integer decides where a row goes, so for every task an integer is
-looked up that hashes to it. Rows of a `SparkSource` are counted and brought to their tasks in the JVM, and become Arrow once.
+A shuffle sends each row to the task in its column: Spark's hash of an integer determines the task of a row, so each task has an integer that hashes
+to it. Rows of a `SparkSource` are counted and brought to their tasks in the JVM, and become Arrow once.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def pickled(values: Sequence[Any]) -> list[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A function that runs in tasks, the schema of what it yields, and its payloads."""
+    """A function that runs in tasks, the schema of its result, and its payloads."""
 
     fn: TaskFunction
     schema: pa.Schema
@@ -92,7 +92,7 @@ class _Step:
 
 @dataclass(slots=True)
 class _Width:
-    """Whether rows are known to be narrow. All datasets that are made of the same rows share one."""
+    """Whether rows are known to be narrow. All datasets made from the same rows share one object."""
 
     narrow: bool = False
 
@@ -102,9 +102,9 @@ class SparkDataset:
     """A DataFrame and the Arrow schema that functions see.
 
     Attributes:
-        sent: the payloads of the functions that it comes from.
-        behind: the DataFrame and the functions that ``frame`` was made of. The next function joins them, so rows enter and leave Python once for all.
-        width: whether the rows are narrow, as far as that is known.
+        sent: the payloads of the functions from which it results.
+        behind: the DataFrame and the functions from which ``frame`` results. The next function joins them, so rows enter and leave Python only once.
+        width: whether the rows are narrow, if this is known.
     """
 
     frame: DataFrame
@@ -166,7 +166,7 @@ class SparkDataset:
 
 @dataclass(frozen=True, slots=True)
 class SparkSource:
-    """A DataFrame whose rows stay in the JVM until they are in their task."""
+    """A DataFrame whose rows stay in the JVM until they reach their task."""
 
     frame: DataFrame
     schema: pa.Schema
@@ -233,7 +233,7 @@ class SparkSource:
     def _beside(
         self, values: pa.RecordBatch, lists: Sequence[tuple[list[int], ...]], columns: Sequence[str]
     ) -> tuple[DataFrame, list[Column]]:
-        """Return the rows with the lists of their values, which are null for values that are not there; and these columns."""
+        """Return the rows with the lists of their values, which are null for missing values; and these columns."""
         frame = self.frame
         if not values.num_columns:
             return frame, [_literals(own or [0]) for own in lists[0]]
@@ -257,7 +257,7 @@ class SparkSource:
 
 
 def _same(names: Sequence[str], others: Sequence[Any], column: Callable[[Any], Column]) -> Column:
-    """Say whether the columns have the same values as the others; two nulls are the same."""
+    """Say whether the columns have the same values as the others; two nulls are equal."""
     return reduce(and_, [quoted(name).eqNullSafe(column(own)) for name, own in zip(names, others, strict=True)])
 
 
@@ -272,7 +272,7 @@ def _literals(values: Sequence[int]) -> Column:
 
 
 def _place(hashed: Column, places: Column) -> Column:
-    """Say which of the places a row goes to, from 1."""
+    """Return the number, from 1, of the place to which a row goes."""
     return (F.pmod(hashed, F.size(places)) + 1).cast("int")
 
 
@@ -308,7 +308,7 @@ _COUNT_BYTES = 64 << 20
 
 
 def _counts(counted: DataFrame, by: Sequence[str]) -> pa.Table:
-    """Return the rows at the driver. Raises `LimitExceededError` if they are too many."""
+    """Return the counted rows at the driver. Raises `LimitExceededError` if there are too many."""
     found = collect_at_most(counted, arrow_schema(counted), _COUNT_BYTES, share=_COUNT_BYTES)
     if found is None:
         raise LimitExceededError(
@@ -332,7 +332,7 @@ the number of rows (10,000) bounds a batch, which is enough for narrow rows."""
 
 
 def in_task(fn: TaskFunction, schema: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the function as mapInArrow takes it."""
+    """Return the function in the form that mapInArrow takes."""
     return _in_task((_Step(fn, schema),))
 
 
@@ -353,7 +353,10 @@ def _in_task(steps: Sequence[_Step]) -> Callable[[Iterable[pa.RecordBatch]], Ite
 
 @cache
 def _freeze() -> None:
-    """Once in each worker: PySpark collects garbage after every task, and this leaves modules out. It would look at all of them each time."""
+    """Exclude the present objects from garbage collection, once in each worker: PySpark collects garbage after every task.
+
+    Otherwise each collection would examine all modules.
+    """
     gc.collect()
     gc.freeze()
 

@@ -7,7 +7,7 @@ from functools import cache
 
 @cache
 def salts_for(tasks: int) -> tuple[int, ...]:
-    """For each task an integer that Spark's hash partitioning sends there."""
+    """Return for each task an integer that Spark's hash partitioning sends to it."""
     found: dict[int, int] = {}
     candidate = 0
     while len(found) < tasks:

@@ -1,6 +1,6 @@
-"""What classic sessions of Spark and those of Spark Connect do differently, as one protocol.
+"""The differences between classic sessions of Spark and sessions of Spark Connect, as one protocol.
 
-The rest of the engine uses only what both have: DataFrames, ``mapInArrow``, ``persist`` and the settings of the session.
+The rest of the engine uses only the common interface: DataFrames, ``mapInArrow``, ``persist`` and the settings of the session.
 """
 
 from __future__ import annotations
@@ -12,33 +12,33 @@ import pyarrow as pa
 
 
 class Payloads(Protocol):
-    """One pickled value for each task, as tasks find them: in ``value``."""
+    """One pickled value for each task; a task finds it in ``value``."""
 
     @property
     def value(self) -> list[bytes]: ...
 
 
 class Session(Protocol):
-    """What the engine asks a session, beside what sessions of both kinds have."""
+    """The requests of the engine to a session, in addition to the common interface of both kinds."""
 
     @property
     def cores(self) -> int:
-        """How many tasks run at once."""
+        """Return the number of concurrent tasks."""
         ...
 
     @property
     def owner(self) -> Hashable:
-        """Equal for objects of Python that stand for one session."""
+        """Return a value that is equal for all Python objects of one session."""
         ...
 
     @property
     def runs_here(self) -> bool:
-        """Whether tasks run on this machine, by this process's interpreter."""
+        """Say whether tasks run on this machine, with this process's interpreter."""
         ...
 
     @property
     def python(self) -> str:
-        """The interpreter that its workers run; empty if it is not known here."""
+        """Return the interpreter of the session's workers; empty if it is unknown here."""
         ...
 
     def refuse_unusable(self) -> None:
@@ -46,15 +46,15 @@ class Session(Protocol):
         ...
 
     def estimated_bytes(self, frame: Any) -> int:
-        """Return what Spark's optimizer expects the rows to take; huge where it cannot know."""
+        """Return the optimizer's estimate of the bytes of the rows; very large if the optimizer has none."""
         ...
 
     def is_at_driver(self, frame: Any) -> bool:
-        """Say whether the process that plans has all rows already, as those of a short list."""
+        """Say whether the planning process already has all rows, such as rows of a short list."""
         ...
 
     def reads_alike(self, frame: Any) -> bool:
-        """Say whether reading the rows twice costs little and gives the same rows."""
+        """Say whether a second read of the rows is cheap and gives the same rows."""
         ...
 
     def send(self, values: list[bytes]) -> Payloads:
@@ -66,14 +66,15 @@ class Session(Protocol):
         ...
 
     def batches_at_most(self, frame: Any, limit: int) -> list[pa.RecordBatch] | None:
-        """Return the rows of a frame, whose last column says where a task had too many; None if there are too many, or more than so many bytes.
+        """Return the rows of a frame, whose last column says if a task had too many rows; None if there are too many rows, or more than ``limit``
+        bytes.
 
-        Then the job has ended, too.
+        The job has ended then, too.
         """
         ...
 
     def run_each(self, sent: Sequence[Any], run: Callable[[Iterable[Any]], Iterator[bytes]]) -> list[bytes]:
-        """Run a function on each value in a task of its own; return what it yields, one for each value, in their order."""
+        """Run a function on each value in a separate task; return the results, one for each value, in order."""
         ...
 
     def ship(self, archive: str) -> None:
@@ -81,9 +82,9 @@ class Session(Protocol):
         ...
 
     def root_for(self, location: str, path: str, size: int) -> str | None:
-        """Return how the session itself opens a table's folder, given a file of it; None if it does not open that file.
+        """Return the form in which the session itself opens a table's folder, given one of its files; None if it does not open that file.
 
-        The file's size tells a store of the same name elsewhere from the table's.
+        The file's size shows whether the session opens the table's store, or another store with the same name.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Choose what is special about a session: classic, or of Spark Connect."""
+"""Choose the implementation for a session: classic, or Spark Connect."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ else:  # a client of Spark Connect may have no JVM, and no package that talks to
 
 
 def is_connect(owned: object) -> bool:
-    """Say whether a session or a DataFrame is one of Spark Connect."""
+    """Say whether a session or a DataFrame belongs to Spark Connect."""
     return any(kind.__module__.startswith("pyspark.sql.connect") for kind in type(owned).__mro__)
 
 
 def session_of(spark: Any) -> Session:
-    """Return what is special about a session."""
+    """Return the implementation for a session."""
     made: Session = Connect(spark) if is_connect(spark) else Classic(spark)
     return made
 

@@ -1,4 +1,4 @@
-"""Settings of a Spark session that hold while a job of ours runs."""
+"""Settings of a Spark session that are valid while a job of this package runs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _HELD = HeldSettings()
 
 
 def under_settings(spark: SparkSession, settings: Mapping[str, str]) -> AbstractContextManager[None]:
-    """Run under these settings of the session, as far as its release knows them.
+    """Run under these settings of the session, if its release has them.
 
-    Jobs of several threads may run on one session: the last of them puts the settings back.
+    Jobs of several threads may run on one session: the last job restores the settings.
     """
     known = {key: value for key, value in settings.items() if spark.conf.isModifiable(key)}
     return _HELD.under(session_of(spark).owner, spark.conf, known)

@@ -35,9 +35,9 @@ def to_spark(schema: pa.Schema) -> spark.StructType:
 
 
 def with_nullable_elements(kind: spark.DataType) -> spark.DataType:
-    """Return the same type, whose elements and values may be null.
+    """Return the same type with nullable elements and values.
 
-    PySpark cannot convert ``array()`` to Arrow, whose elements are void and never null.
+    PySpark cannot convert ``array()`` to Arrow, because its elements have the type void and are never null.
     """
     if isinstance(kind, spark.ArrayType):
         return spark.ArrayType(with_nullable_elements(kind.elementType))

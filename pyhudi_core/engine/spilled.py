@@ -1,10 +1,10 @@
 """The engine for rows that are files in a storage: tasks of this process, as in `engine.local`, whose rows go through files instead of memory.
 
-A task's rows are read from a file batch by batch, and functions that follow each other run as one stream. What is kept (`persist`) is an Arrow
-IPC file in a scratch folder, unless it is small, and a shuffle writes runs of rows: memory has one run for each core, and
-after the shuffle the rows with one sort value of one task. So memory is bounded by `SpilledRows.run_bytes` and by what functions hold.
+A task's rows are read from a file batch by batch, and functions that follow each other run as one stream. A persisted part is an Arrow IPC file in a
+scratch folder, unless it is small, and a shuffle writes runs of rows: memory has one run for each core, and after the shuffle the rows with one sort
+value of one task. So memory is bounded by `SpilledRows.run_bytes` and by the memory of the functions.
 
-Whoever gives the rows also removes the scratch folder, after the write: nothing is deleted here, and a write that is tried again writes new files.
+The caller that gives the rows also removes the scratch folder, after the write: nothing is deleted here, and a repeated write makes new files.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NULL = np.iinfo(np.int32).min
 
 
 class SpillFile(Protocol):
-    """A file that is being written: it is there when it is closed, and never if it is aborted."""
+    """A file that is being written: it exists after it is closed, and never if it is aborted."""
 
     @property
     def stream(self) -> IO[bytes] | pa.NativeFile: ...
@@ -64,7 +64,7 @@ class Scratch:
     _numbers: Iterator[int] = field(default_factory=count)
 
     def kept(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Part:
-        """Return the batches, to be read again and again: few of them as they are, many as a file."""
+        """Return the batches for repeated reads: few batches in memory, many in a file."""
         held: list[pa.RecordBatch] = []
         rest, size = iter(batches), 0
         for batch in rest:
@@ -91,7 +91,7 @@ class Scratch:
 
 
 def _emptied(held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the batches, of which none is held longer than needed."""
+    """Yield the batches, and hold none of them longer than needed."""
     held.reverse()
     while held:
         yield held.pop()
@@ -114,12 +114,12 @@ class IpcPart:
 
 @dataclass(frozen=True, slots=True)
 class SpilledRows:
-    """Rows to be written that are not in memory.
+    """Rows for a write that are not in memory.
 
     Attributes:
         schema: the schema of the rows.
         parts: the rows of each task; an iteration reads them.
-        scratch: where they go in between.
+        scratch: the folder for temporary files.
         run_bytes: the size of rows in memory in one run of a shuffle, on each core.
         bytes: the size of all rows in memory; 0 if unknown.
         count: the number of rows.
@@ -134,13 +134,13 @@ class SpilledRows:
 
     @property
     def tasks(self) -> int:
-        """So many tasks have few rows each, also those of an index, which look up the keys of their rows together."""
+        """Return the number of tasks: each task has few rows, also each task of an index, which looks up the keys of its rows together."""
         return -(-self.bytes // _TASK_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
 class SpilledEngine:
-    """Runs tasks on the given executor; ``rows`` say where scratch files go."""
+    """Runs tasks on the given executor; ``rows`` give the scratch folder."""
 
     executor: Executor
     cores: int
@@ -151,7 +151,7 @@ class SpilledEngine:
         return True
 
     def dataset(self, data: object) -> Dataset:
-        """The rows of `SpilledRows` are read when they are needed; other data as `LocalEngine` takes it."""
+        """Return a dataset: the rows of `SpilledRows` are read when they are needed; other data is handled as by `LocalEngine`."""
         if isinstance(data, SpilledRows):
             return SpilledDataset(self, data.schema, lambda: list(data.parts))
         return LocalEngine(self.executor, self.cores).dataset(data)
@@ -242,7 +242,7 @@ class SpilledDataset:
         return pa.Table.from_batches([batch for part in parts for batch in part], self.schema)
 
     def _parts(self) -> list[Part]:
-        """Return the rows of each task: computed and kept, if that was asked for, or still to be computed by whoever reads them."""
+        """Return the rows of each task: computed and persisted if requested, or computed when they are read."""
         if self._kept is not None:
             return self._kept
         streams = self.streams()

@@ -1,7 +1,7 @@
 """Errors of this package on their way from a Spark worker to the driver.
 
-Spark hands on the text of an exception only; so a worker writes the error's class, message and fields into the text, and the driver makes
-the same error of it. Spark's own processes write to disks, too: if one refuses a call, Spark's text has the words of the operating system.
+Spark passes on only the text of an exception; so a worker writes the error's class, message and fields into the text, and the driver makes the same
+error from it. Spark's own processes write to disks, too: if the operating system refuses a call, Spark's text has the system's message.
 """
 
 from __future__ import annotations
@@ -76,9 +76,10 @@ def raised_in_task() -> Iterator[None]:
 
 @contextmanager
 def noted() -> Iterator[None]:
-    """Inside a function that Spark calls at the driver: add the same text as a note, because Spark hands on the text of an exception with its notes.
+    """Add the same text as a note to an error, inside a function that Spark calls at the driver, because Spark passes on an exception's text with
+    its notes.
 
-    The error keeps its type for who calls the function without Spark.
+    The error keeps its type for callers of the function without Spark.
     """
     try:
         yield
@@ -89,7 +90,7 @@ def noted() -> Iterator[None]:
 
 @contextmanager
 def driver_errors() -> Iterator[None]:
-    """At the driver: raise a task's own error in place of Spark's wrapping of it."""
+    """Raise a task's own error at the driver, in place of Spark's wrapper."""
     try:
         yield
     except HudiError:
@@ -105,7 +106,7 @@ def driver_errors() -> Iterator[None]:
 
 @contextmanager
 def job_errors() -> Iterator[None]:
-    """At the driver, around a job of a write: raise also what else the job met, such as a source that fails, as an error of this package."""
+    """Raise other failures of a write's job at the driver, such as a failing source, as errors of this package."""
     with driver_errors():
         try:
             yield
@@ -130,7 +131,7 @@ _TRACE = "Traceback (most recent call last)"
 
 
 def _reason(text: str) -> str:
-    """Return the line of Spark's text that says what failed: the last one of a traceback, or Java's innermost cause."""
+    """Return the line of Spark's text with the reason: the last line of a traceback, or Java's innermost cause."""
     before, traced, after = text.partition(_TRACE)
     own = after if traced else before.rpartition("Caused by: ")[2]
     lines = [line.rstrip() for line in own.splitlines() if line.strip()]
@@ -141,7 +142,7 @@ def _reason(text: str) -> str:
 
 
 def is_lost_jvm(error: BaseException) -> bool:
-    """Say whether a call into Spark's JVM failed because nothing answers any more."""
+    """Say whether a call into Spark's JVM failed because the JVM no longer answers."""
     named = type(error).__name__
     # An error with neither an exception of Java's nor a trace is an empty answer (PySpark 3.5).
     empty = named == "Py4JError" and re.fullmatch(r"An error occurred while calling \S+", str(error)) is not None

@@ -1,4 +1,4 @@
-"""Names of data files, listed from the storage. (The metadata table is another source, in a higher layer.)
+"""List the names of data files from the storage. (The metadata table is another source, in a higher layer.)
 
 A folder is a partition if it holds ``.hoodie_partition_metadata`` (in any of its forms), at any depth, also below another partition. The root is
 the only partition of a table without partition fields, and needs no such file. Hudi's Spark finds partitions by the same rules. A folder with

@@ -1,8 +1,8 @@
 """Count the rows of files and file groups, without reading rows.
 
-The number is in the commit that wrote the file, active or archived. If it is in neither, footers are read, at most `FOOTERS` of them. Otherwise, and
-for slices with logs, the number is unknown: then `rows_of_slices` returns None, never a guess. `most_rows_of_slices` estimates, for callers that must
-reserve memory for the rows.
+The number is in the commit that wrote the file, active or archived. If neither commit has the number, footers are read, at most `FOOTERS` of them.
+Otherwise, and for slices with logs, the number is unknown: then `rows_of_slices` returns None, never a guess. `most_rows_of_slices` estimates, for
+callers that must reserve memory for the rows.
 """
 
 from __future__ import annotations

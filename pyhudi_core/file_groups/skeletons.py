@@ -8,8 +8,8 @@ Every reader of base files opens them with `open_base`, which looks up the file 
 only base files.
 
 Invariants
-- a file of the other folder is found by its name in the index, below that folder: an index that names another place than the properties, or a file
-  elsewhere, raises `UnsafePathError`, and nothing is opened;
+- a file of the other folder is found by its name in the index, below that folder: if the index names another folder than the properties, or a file
+outside of it, `UnsafePathError` is raised, and nothing is opened;
 - the folder is in the same kind of storage as the table, is below the table's parent or allowed by the caller (``storage/sources.py``), and is read
   with the table's storage options;
 - a file that is missing, or of another size or modification time than in the index, or a skeleton without an entry, raises
@@ -118,8 +118,8 @@ def rows_of_skeleton(storage: Storage, path: str) -> RowsFile | None:
 def open_base(storage: Storage, path: str, columns: Sequence[str] | None = None) -> Iterator[BaseFileReader]:
     """Open a base file of a table, with its rows from the other folder if it is a skeleton. ``columns`` as for `BaseFileReader`.
 
-    Raises `CorruptBaseFileError` (also for a missing or changed file of the other folder), `ObjectNotFoundError`, `UnsafePathError` for
-    another folder that the caller does not allow, and `UnsupportedTableError` for one in another kind of storage.
+    Raises `CorruptBaseFileError` (also for a missing or changed file of the other folder), `ObjectNotFoundError`, `UnsafePathError` for a folder
+    that the caller does not allow, and `UnsupportedTableError` for a folder in another kind of storage.
     """
     with storage.open_input(path) as source:
         rows = rows_of_skeleton(storage, path) if may_be_skeleton(path) else None
@@ -186,7 +186,7 @@ def _rows_file(storage: Storage, entry: dict[str, Any], info: dict[str, Any]) ->
 
 
 def _place(location: str) -> tuple[str, str, str]:
-    """Return what a full location names, however it is written. Raises `ConfigError`."""
+    """Return the parts of a full location, in any spelling. Raises `ConfigError`."""
     if not (location.startswith("/") or ":" in location):
         raise ConfigError(f"'{location}' is not a full path", hint="Write file:/folder or s3://bucket/folder.")
     place = parse_location(location)

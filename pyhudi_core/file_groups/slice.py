@@ -8,8 +8,8 @@ Specification, "File Groups" and "File Slices", and RFC-66 (non-blocking concurr
 - a log that is older than every slice opens one, named by its own requested time;
 - within a slice, logs are ordered by requested time, version and write token.
 
-A pending compaction opens a slice of its own for writers. A reader reads that slice together with the one before it, all logs in order, so
-readers need no special rule. The files must be visible; ``visibility`` filters them.
+A pending compaction opens its own slice for writers. A reader reads that slice together with the previous one, all logs in order, so readers need no
+special rule. The files must be visible; ``visibility`` filters them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class BaseFile:
 
     @property
     def path(self) -> str:
-        """The path, relative to the table."""
+        """Return the path, relative to the table."""
         return join(self.partition, str(self.name))
 
 
@@ -53,17 +53,17 @@ class LogFile:
 
     @property
     def writers(self) -> frozenset[str]:
-        """The requested times of the instants whose blocks count."""
+        """Return the requested times of the instants whose blocks count."""
         return self.older_writers or frozenset([self.name.requested_time])
 
     @property
     def path(self) -> str:
-        """The path, relative to the table."""
+        """Return the path, relative to the table."""
         return join(self.partition, str(self.name))
 
     @property
     def order(self) -> tuple[str, int, str]:
-        """The sort key among the logs of a slice."""
+        """Return the sort key among the logs of a slice."""
         return (self.name.requested_time, self.name.version, self.name.write_token)
 
 
@@ -90,12 +90,12 @@ class FileSlice:
 
     @property
     def path(self) -> str:
-        """The path of the base file, or of the first log if there is no base file; relative to the table."""
+        """Return the path of the base file, or of the first log if there is no base file; relative to the table."""
         return self._any.path
 
     @property
     def files(self) -> tuple[BaseFile | LogFile, ...]:
-        """The base file, if there is one, and the logs."""
+        """Return the base file, if there is one, and the logs."""
         return self.logs if self.base is None else (self.base, *self.logs)
 
     @property

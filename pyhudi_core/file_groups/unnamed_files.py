@@ -1,4 +1,4 @@
-"""Find the owner of a data file that no commit names: a running writer, a dead one, an archived commit, or none.
+"""Find the owner of a data file that no commit names: a running writer, a dead writer, an archived commit, or none.
 
 The doctor reports by this result, and the sweep deletes by it. This package does not read such a file while its instant is on the active timeline. If
 the file is older than the active timeline, every reader treats it as a file of an archived commit, so its instant is searched in the archived
@@ -43,7 +43,7 @@ class Owners:
 
     Attributes:
         timeline: the table's timeline, read after the files were listed.
-        living: requested times of running writers, and of those that may run.
+        living: requested times of writers that run or may run.
         dead: requested times of pending writes whose writers are dead.
         was_archived: whether a commit with a requested time was archived; None if that is unknown.
         completed: requested times of completed commits; the caller has checked whether one of them names the file.

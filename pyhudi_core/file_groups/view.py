@@ -1,4 +1,4 @@
-"""The file groups of a table as one reader sees them: the newest visible slice of each."""
+"""The file groups of a table as one reader sees them: the newest visible slice of each file group."""
 
 from __future__ import annotations
 
@@ -129,9 +129,9 @@ class FileGroupView:
 
 @lru_cache(maxsize=1 << 15)
 def _base_file(file_name: str) -> tuple[str, str] | None:
-    """Return file id and requested time in the name of a readable base file; None for others.
+    """Return file id and requested time in the name of a readable base file; None for other names.
 
-    It is fast, because every commit needs all old names.
+    This is fast, because every commit needs all old names.
     """
     stem, _, extension = file_name.rpartition(".")
     if file_name.startswith(".") or extension not in READABLE_EXTENSIONS:

@@ -1,9 +1,9 @@
 """Decide which instants, files and file groups a reader at one completion time sees. Pure, except that commits are read when needed.
 
 Rules (specification, "Reader Expectations" 2 and 3, and the behaviour of real writers):
-- an instant is visible if it completed at or before the bound. One that is not on the active timeline counts as completed if it is older than the
-  first active write and the table has an archived timeline. If there is a bound, or if its time is among the active ones, its completion time is
-  looked up in the archived timeline;
+- an instant is visible if it completed at or before the bound. An instant that is not on the active timeline counts as completed if it is older than
+  the first active write and the table has an archived timeline. If there is a bound, or if the active timeline has the same time, its completion
+  time is looked up in the archived timeline;
 - a file of an active instant is visible only if the completed commit names it, so files of failed tasks and writers are never seen;
 - a file group that a visible replacecommit replaced is not visible.
 """
@@ -28,8 +28,8 @@ class Visibility:
     """One reader's view of a timeline. ``bound`` is a completion time, or None for all completed instants; only tests
     switch ``by_name`` off.
 
-    A table that was ``raised`` from version 6 keeps logs with names of that version. Such a name has the time of the log's base file, and the commit
-    that wrote the log is the one that names its path.
+    A table that was ``raised`` from version 6 keeps logs with names of that version. Such a name has the time of the log's base file; the commit
+    that names the log's path wrote the log.
     """
 
     timeline: Timeline
@@ -149,7 +149,7 @@ class Visibility:
         return self.is_archived(requested_time) or self._stat_of_old_log(path) is not None
 
     def completed_at(self, requested_time: str) -> str:
-        """Return the completion time of an instant; for an archived one from the archived timeline, or otherwise its requested time."""
+        """Return the completion time of an instant; for an archived instant the time in the archived timeline, or otherwise its requested time."""
         instant = self._visible.get(requested_time)
         if instant is not None:
             return instant.completion_time or requested_time
@@ -184,7 +184,7 @@ class Visibility:
     def writers_of_old_log(self, requested_time: str, path: str) -> frozenset[str]:
         """Return the requested times of the instants whose blocks of a log count.
 
-        The result is empty if it is the instant of the time in the log's name, as from version 8 on.
+        The result is empty if only the instant of the time in the log's name wrote it, as from version 8 on.
         """
         if not self.raised:
             return frozenset()
@@ -215,7 +215,7 @@ class Visibility:
     def _archived_writers(self, requested_time: str, path: str) -> frozenset[str]:
         """Return the archived instants that may have written to a log that no visible commit names, and whose base file is of an active commit.
 
-        They are archived before that commit if a savepoint keeps it, or kept it (``hoodie.archive.beyond.savepoint``).
+        These instants are archived before that commit if a savepoint keeps it, or kept it (``hoodie.archive.beyond.savepoint``).
         """
         is_log = self.raised and self.timeline.has_history and split(path)[1].startswith(".")
         return self._since(requested_time) if is_log else frozenset()

@@ -1,1 +1,1 @@
-"""File formats convert bytes to values and back, in bounded memory. Errors are typed. Nothing here knows a storage or a clock."""
+"""File formats convert bytes to values and back, in bounded memory. Errors are typed. This package uses no storage and no clock."""

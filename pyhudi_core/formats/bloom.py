@@ -8,12 +8,13 @@ big endian:
     SIMPLE   one row
     DYNAMIC  int -1, int hashes, byte 1, int bits; int entries a row, int keys in the last row, int rows; rows
 
-Invariant: an added key is always contained. A key that was not added may be contained too, with about the filter's error rate while
-it holds no more keys than it was sized for.
+Invariant: an added key is always contained. A key that was not added may be reported as contained, too, with about the filter's error rate, while
+the filter holds no more keys than its size is made for.
 
 Hudi sizes every filter for the same number of keys (430 KB by default, even in a file with one row). `BloomBuilder` sizes the filter of a
-small file for about twice its keys; all releases of Hudi read it, since the bytes contain the size. So it does for a file with so many keys that
-Hudi's filter would contain nine of ten keys of any other file: that file gets a few bits, which contain every key, and no key is hashed for it.
+small file for about twice its keys; all releases of Hudi read it, since the bytes contain the size. `BloomBuilder` also makes a small filter for a
+file with so many keys that Hudi's filter would report nine of ten keys of any other file as contained: that file gets a few bits, which contain
+every key, and no key is hashed for it.
 """
 
 from __future__ import annotations
@@ -99,10 +100,10 @@ class BloomFilter:
         """Return a filter without keys.
 
         Args:
-            entries: number of keys that a row is sized for.
-            fpp: share of absent keys reported as contained, at that number of keys.
-            max_entries: a dynamic filter grows by rows until it is sized for this many keys.
-            type_code: `DYNAMIC` or `SIMPLE`, which has one row for all keys.
+            entries: the number of keys for which a row is sized.
+            fpp: the share of absent keys that are reported as contained, at that number of keys.
+            max_entries: a dynamic filter grows by rows up to the size for this many keys.
+            type_code: `DYNAMIC`, or `SIMPLE` with one row for all keys.
         """
         if entries < 1 or not 0 < fpp < 1 or type_code not in (DYNAMIC, SIMPLE):
             raise ValueError(f"no bloom filter for {entries} entries, fpp {fpp}, type {type_code}")
@@ -113,7 +114,7 @@ class BloomFilter:
 
     @classmethod
     def of_every_key(cls, sizing: BloomSizing, keys: int) -> BloomFilter:
-        """Return the small filter of a file with so many keys: it contains every key."""
+        """Return the small filter for a file with too many keys: it contains every key."""
         row = np.ones(_LEAST_BITS, np.bool_)
         made = cls(_LEAST_BITS, 1, [row], row_entries=sizing.entries, max_entries=sizing.max_entries)
         made._row_keys, made._full = min(keys, _COUNTER_MOST), True
@@ -128,7 +129,7 @@ class BloomFilter:
         Args:
             text: value of ``org.apache.hudi.bloomfilter``.
             type_code: value of ``hoodie_bloom_filter_type_code``; missing for SIMPLE.
-            max_entries: as in `empty`; the bytes do not contain it.
+            max_entries: as in `empty`; the footer does not have it.
             path: the file, for errors.
 
         Raises:
@@ -164,12 +165,12 @@ class BloomFilter:
 
     @property
     def row_entries(self) -> int | None:
-        """The number of keys that one row is sized for; None for a simple filter, whose bytes do not contain it."""
+        """Return the number of keys for which one row is sized; None for a simple filter, whose bytes do not contain it."""
         return self._row_entries
 
     @property
     def keys(self) -> int:
-        """How many keys it took; of a simple filter this is not known, and 0."""
+        """Return the number of added keys; 0 for a simple filter, where it is unknown."""
         return 0 if self._row_entries is None else (self._row_count - 1) * self._row_entries + self._row_keys
 
     @property
@@ -242,7 +243,7 @@ class BloomFilter:
 
     @property
     def _rows(self) -> list[Bits]:
-        """The rows, with a byte for each bit; they may be changed."""
+        """Return the rows, with a byte for each bit; the caller may change them."""
         if self._packed is not None:
             self._unpacked = [np.unpackbits(row, bitorder="little").view(np.bool_) for row in self._packed]
             self._packed = None
@@ -275,9 +276,9 @@ class BloomSizing:
     """The size of the filters of new files.
 
     Attributes:
-        entries: maximum number of keys that a row is sized for (``hoodie.index.bloom.num_entries``).
-        fpp: share of absent keys reported as contained.
-        max_entries: a filter grows by rows until it is sized for this many keys.
+        entries: the maximum number of keys for which a row is sized (``hoodie.index.bloom.num_entries``).
+        fpp: the share of absent keys that are reported as contained.
+        max_entries: a filter grows by rows up to the size for this many keys.
     """
 
     entries: int = 60_000
@@ -285,7 +286,7 @@ class BloomSizing:
     max_entries: int = 100_000
 
     def entries_for(self, keys: int) -> int:
-        """Return the number of keys that the filter of such a file is sized for: the next power of two above twice the number of its keys."""
+        """Return the number of keys for which a file's filter is sized: the next power of two above twice the number of its keys."""
         return min(self.entries, max(_LEAST_ENTRIES, 1 << max(0, 2 * keys - 1).bit_length()))
 
     @property
@@ -298,16 +299,16 @@ class BloomSizing:
         return int(-rows * bits / hashes * math.log(1 - set_bits))
 
     def outgrown(self, bloom: BloomFilter, keys: int) -> bool:
-        """Say whether a file with that many keys needs a new filter instead of this one of its last version."""
+        """Say whether a file with this number of keys needs a new filter, instead of the filter of its last version."""
         return bloom.row_entries is not None and bloom.row_entries < min(self.entries, keys)
 
 
 class BloomBuilder:
-    """Builds the filter of one file. Keys wait until their number is known, or until they have many bytes.
+    """Builds the filter of one file. Keys are collected until their number is known, or until they have many bytes.
 
     Args:
         sizing: the size of filters.
-        known: the filter of the file's last version, to which new keys are added; None makes a new one.
+        known: the filter of the file's last version, to which new keys are added; None for a new filter.
     """
 
     __slots__ = ("_bytes", "_count", "_filter", "_most", "_sizing", "_waiting")
@@ -339,7 +340,7 @@ class BloomBuilder:
         return self._take(self._sizing.entries_for(self._count))
 
     def _take(self, entries: int) -> BloomFilter:
-        """Put the keys that wait into the filter; a new one is sized for so many."""
+        """Add the collected keys to the filter; a new filter is sized for ``entries`` keys."""
         found = self._filter or BloomFilter.empty(entries, self._sizing.fpp, self._sizing.max_entries)
         for keys in self._waiting:
             found.add(keys)
@@ -348,7 +349,7 @@ class BloomBuilder:
 
 
 def _size(entries: int, fpp: float) -> tuple[int, int]:
-    """Return the bits of a row for so many keys, and how many of them a key sets."""
+    """Return the number of bits of a row for this many keys, and how many of them each key sets."""
     bits = math.ceil(entries * (-math.log(fpp) / math.log(2) ** 2))
     return bits, math.ceil(math.log(2) * bits / entries)
 

@@ -22,7 +22,7 @@ def contents(values: pa.Array) -> tuple[Bytes, Ints]:
 
 
 def big_endian(numbers: Ints, kind: str) -> Bytes:
-    """Return numbers as rows of bytes; ``kind`` is a NumPy type such as ``">i4"``."""
+    """Return numbers as rows of bytes; ``kind``: a NumPy type such as ``">i4"``."""
     found = numbers.astype(kind)
     return found.view(np.uint8).reshape(len(numbers), found.itemsize)
 

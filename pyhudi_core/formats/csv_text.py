@@ -1,18 +1,18 @@
 """CSV files as Arrow batches. The first line has the names of the columns.
 
 A value is null if its field is empty and has no quotes, or if it is one of the words that the caller names. Everything else is a value: ``NA`` is a
-text. Columns whose type is given are read as that type. For others the first values decide (`_Guess`):
+text. Columns with a given type are read as that type. For other columns the first values decide (`_Guess`):
 
-- whole numbers that 64 bits hold are int64, true and false are bool, and dates, times of day and times have the types of these;
+- whole numbers that 64 bits hold are int64, true and false are bool, and dates, times of day and timestamps have these types;
 - other numbers are double, unless there is a whole number of more than 15 digits, which double may not hold;
 - everything else is text: numbers that begin with a needless zero or a plus sign ('007', '+49'), whole numbers that 64 bits do not hold, and
   quoted empty fields.
 
-A later value that is not of this type is an error, which names the value: no column becomes text because of one odd value.
+A later value of another type is an error, which names the value: no column becomes text because of one odd value.
 
 Invariants
 - memory is bounded by a block of the file;
-- a file that is not such a file raises `DataError`.
+- a file that is not a CSV file raises `DataError`.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _HINTS = {
 
 @dataclass(frozen=True, slots=True)
 class CsvStyle:
-    """How a CSV file is written: the character between fields, and words that are nulls, if they have no quotes."""
+    """The form of a CSV file: the character between fields, and the words for null (if they have no quotes)."""
 
     delimiter: str = ","
     nulls: tuple[str, ...] = ()
@@ -91,11 +91,11 @@ class CsvFile:
         return names
 
     def guessed(self, given: Mapping[str, pa.DataType], note: Callable[[str], object] = lambda _: None) -> pa.Schema:
-        """Return the columns, with the ``given`` types; the values decide about others. Null is the type of a column without values.
+        """Return the columns, with the ``given`` types; the values decide the types of other columns. A column without values has the type null.
 
-        ``note`` gets a sentence for each column that is text only because of words for no value, or of decimal commas.
+        ``note`` is called with a sentence for each column that is text only because of words for missing values, or of decimal commas.
 
-        Raises `DataError`, also for a value that is not of the type of the values before it.
+        Raises `DataError`, also for a value that does not have the type of the values before it.
         """
         names = self.names()
         guesses = {place: _Guess() for place, name in enumerate(names) if name not in given}
@@ -159,7 +159,7 @@ class CsvFile:
 
 @dataclass(slots=True)
 class _Guess:
-    """The types that all values of a column so far could have, the best one first."""
+    """The possible types of a column, given all values so far, the best type first."""
 
     kinds: list[pa.DataType] = field(default_factory=lambda: list(_FITS))
     seen: bool = False
@@ -169,7 +169,7 @@ class _Guess:
     example: str = ""
 
     def odd(self, values: pa.Array, *, decides: bool) -> int | None:
-        """Look at more values, which decide about the type, or only are of it; returns the place of one that is not."""
+        """Examine more values, which decide the type (``decides``) or are only checked; return the position of a value that does not fit."""
         texts = values.drop_null()
         if not len(texts):
             return None

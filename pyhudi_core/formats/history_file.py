@@ -1,9 +1,9 @@
 """Data files of the archived timeline: Parquet, one row for each instant (specification, "LSM Timeline").
 
 Six columns, as in Hudi's ``HoodieLSMTimelineInstant``: instantTime, completionTime, action, metadata, plan and version (a required int that the
-specification omits). ``metadata`` holds the completed file's bytes unchanged, an Avro container; the specification says JSON text, which no real
-writer writes. Rows are sorted by requested time. The footer has the Avro schema, as Hudi writes it, and a nonce, so that no two writers make equal
-files.
+specification omits). ``metadata`` holds the completed file's bytes unchanged, an Avro container; the specification says JSON text, which no known
+writer writes. Rows are sorted by requested time. The footer has the Avro schema, as Hudi writes it, and a nonce, so that two writers never make
+equal files.
 
 Invariants
 - damaged files raise `CorruptTimelineError`, and files that inflate beyond the limit `LimitExceededError`;
@@ -55,7 +55,7 @@ _HINT = "Restore the file from a copy; what it holds cannot be read until then."
 
 @dataclass(frozen=True, slots=True)
 class HistoryRow:
-    """An archived instant: ``action`` is the completed one; ``metadata`` and ``plan`` are the bytes of its files (None for empty ones)."""
+    """An archived instant: ``action``: the completed action; ``metadata`` and ``plan``: the bytes of its files (None for empty files)."""
 
     requested_time: str
     completion_time: str | None
@@ -110,10 +110,10 @@ class HistoryFileReader:
     Args:
         source: the file, which the caller closes.
         path: its path, for errors.
-        max_bytes: limit on the inflated pages of a column in a row group.
+        max_bytes: limit on the decompressed pages of a column in a row group.
 
     Raises:
-        CorruptTimelineError: the file is not such a data file.
+        CorruptTimelineError: the file is not a data file of the archived timeline.
     """
 
     def __init__(self, source: pa.NativeFile, path: str, max_bytes: int = MAX_BYTES) -> None:
@@ -133,14 +133,14 @@ class HistoryFileReader:
         return list(self._rows(range(len(self._reader.row_group_rows)), _TIMES))
 
     def greatest_completion_time(self) -> str | None:
-        """Return an upper bound of the completion times, from the statistics in the footer; None if they have none."""
+        """Return an upper bound of the completion times, from the statistics in the footer; None if there are no statistics."""
         with _refusing(self._path):
             ranges = [group.get("completionTime") for group in self._reader.row_group_statistics(["completionTime"])]
         known = [found.max for found in ranges if found is not None and isinstance(found.max, str)]
         return max(known) if known and len(known) == len(ranges) else None
 
     def rows(self, requested_times: Collection[str] | None = None) -> Iterator[HistoryRow]:
-        """Return rows with their bytes: all, or those of these requested times."""
+        """Yield rows with their bytes: all rows, or the rows with these requested times."""
         numbers = range(len(self._reader.row_group_rows))
         if requested_times is None:
             yield from self._rows(numbers, (*_TIMES, *_BYTES))

@@ -1,9 +1,9 @@
 """Names, manifests and the version pointer of the archived timeline (specification, "LSM Timeline").
 
-A manifest ``manifest_<n>`` is JSON with the data files of one state of the history; ``_version_`` holds the number of the current one in decimal. A
-data file is named ``<min>_<max>_<layer>.parquet``, where min and max bound its *requested* times, as real writers do (the specification's text says
-that max is a completion time). Hudi ignores unknown fields at the top of a manifest; this package stores there the greatest completion time of each
-file, so that a search by completion time skips files without opening them.
+A manifest ``manifest_<n>`` is JSON with the data files of one state of the history; ``_version_`` holds the number of the current manifest in
+decimal. A data file is named ``<min>_<max>_<layer>.parquet``, where min and max bound its *requested* times, as real writers do (the specification's
+text says that max is a completion time). Hudi ignores unknown fields at the top of a manifest; this package stores there the greatest completion
+time of each file, so that a search by completion time skips files without opening them.
 
 Invariants
 - damaged files raise `CorruptTimelineError` or `LimitExceededError`, in time bounded by their size;
@@ -41,8 +41,8 @@ class HistoryFile:
     Attributes:
         name: in the history's folder.
         size: in bytes, from the manifest.
-        completed: no completion time in the file is greater; None if the manifest has none.
-        times: the smallest and the greatest requested time in the file; None if these are in the name.
+        completed: the greatest completion time in the file, or a later time; None if the manifest has none.
+        times: the smallest and the greatest requested time in the file; None if the name has them.
     """
 
     name: str
@@ -71,7 +71,9 @@ class HistoryFile:
 
     @property
     def has_false_name(self) -> bool:
-        """Whether the times in the name are no range: Hudi's upgrade from version 6 gives those of the first and the last row, in any order."""
+        """Say whether the times in the name are not a range: Hudi's upgrade from version 6 writes the times of the first and the last row, in any
+        order.
+        """
         low, high, _ = self._parts()
         return low > high
 
@@ -89,7 +91,7 @@ def data_file_name(first: str, last: str, layer: int) -> str:
 
 
 def is_data_file(name: str) -> bool:
-    """Say whether a name is that of a data file."""
+    """Say whether a name belongs to a data file."""
     return _FILE_NAME.fullmatch(name) is not None
 
 
@@ -118,8 +120,8 @@ def decode_manifest(data: bytes, path: str) -> tuple[HistoryFile, ...]:
     """Return the files in a manifest, by name. ``path`` is for errors.
 
     Raises:
-        CorruptTimelineError: it is not a manifest, or has a name that is not a data file's.
-        LimitExceededError: it has more than `MAX_MANIFEST_BYTES` bytes.
+        CorruptTimelineError: the bytes are not a manifest, or name a file that is not a data file.
+        LimitExceededError: the manifest has more than `MAX_MANIFEST_BYTES` bytes.
     """
     if len(data) > MAX_MANIFEST_BYTES:
         raise LimitExceededError(
@@ -150,7 +152,7 @@ def decode_manifest(data: bytes, path: str) -> tuple[HistoryFile, ...]:
 
 
 def decode_version(data: bytes) -> int | None:
-    """Return the number in ``_version_``; None if it holds none."""
+    """Return the number in ``_version_``; None if there is none."""
     text = data[:40].strip()
     return int(text) if len(data) < 40 and text.isdigit() and len(text) <= 18 else None
 

@@ -1,9 +1,9 @@
 """Hashes of record keys (Murmur2) over complete arrays: one hash for each key, and the chained hashes of a bloom filter.
 
-Hudi computes ``s = murmur2(key, s)`` repeatedly, starting with 0, and each ``abs(s % bits)`` (as Java computes it)
-is a position in the filter (the specification, "Bloom filter", leaves it to the code). The bytes of a key enter a hash as words
-that do not depend on ``s``, so they are mixed once, and only the short chain is repeated. Keys are grouped by
-length, in blocks that fit the processor's cache; numpy does the arithmetic modulo 2^32. The hashes also show quickly whether a key is repeated.
+Hudi computes ``s = murmur2(key, s)`` repeatedly, starting with 0, and each ``abs(s % bits)`` (as Java computes it) is a position in the filter (the
+specification, "Bloom filter", does not define this). The bytes of a key enter a hash as words that do not depend on ``s``, so they are mixed once,
+and only the short chain is repeated. Keys are grouped by length, in blocks that fit the processor's cache; numpy does the arithmetic modulo 2^32.
+The hashes also show quickly whether a key is repeated.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _all_ascend(column: pa.ChunkedArray) -> bool:
 
 
 def are_distinct(column: pa.ChunkedArray) -> bool:
-    """Say whether it is known that no value of a key column occurs twice. That is found out only where it costs little, before keys are texts."""
+    """Say whether it is known that no value of a key column occurs twice. This is checked only if it is cheap, before keys become texts."""
     numbers = pa.types.is_integer(column.type)
     if column.null_count or not (numbers or pa.types.is_string(column.type)):
         return False
@@ -69,8 +69,8 @@ def are_distinct(column: pa.ChunkedArray) -> bool:
 def repetitions(keys: pa.ChunkedArray) -> int:
     """Return how many keys are repetitions of an earlier one. Raises `InvalidRecordKeyError` for nulls.
 
-    A sort of hashes shows the few keys that may be repeated, and only these are compared. That takes a tenth of the time that a hash table of all
-    texts takes.
+    A sort of hashes shows the few keys that may be repeated, and only these are compared. This takes a tenth of the time of a hash table of all
+    texts.
     """
     if _all_ascend(keys):
         return 0
@@ -139,7 +139,7 @@ class KeyBlock:
 
 
 def chains(keys: Keys, hashes: int, bits: int) -> list[int]:
-    """Return the positions of all keys after each of so many steps, as `KeyBlock` gives them; for few keys, without a step over an array."""
+    """Return the positions of all keys after each of ``len(bits)`` steps, as `KeyBlock` gives them; for few keys, without a loop over an array."""
     most, factor, found = 0xFFFFFFFF, int(_M), []
     for start, length in zip(keys.starts.tolist(), keys.lengths.tolist(), strict=True):
         key = keys.data[start : start + length].tobytes()

@@ -1,4 +1,4 @@
-"""XXH32 of texts, as Hudi's consistent hashing needs it: vectorised over texts of equally many bytes, without an object for a text.
+"""Compute XXH32 of texts, as Hudi's consistent hashing needs it: vectorised over texts of the same number of bytes, without an object for each text.
 
 The algorithm is that of the xxHash specification, version 0.1.1 ("XXH32"), with seed 0.
 """
@@ -49,7 +49,7 @@ def _of_equal_size(rows: npt.NDArray[np.uint8], size: int) -> Words:
 
 
 def _of_stripes(words: Words, stripes: int) -> Words:
-    """Return the state after the stripes of 16 bytes, of which each of four lanes takes a word."""
+    """Return the state after the stripes of 16 bytes, in which each of four lanes takes a word."""
     with np.errstate(over="ignore"):
         lanes = np.tile(np.array([_P1 + _P2, _P2, 0, np.uint32(0) - _P1], np.uint32), (len(words), 1))
     for stripe in range(stripes):

@@ -29,7 +29,7 @@ _PLAIN = {
 
 @dataclass(frozen=True, slots=True)
 class IcebergColumns:
-    """An Iceberg schema in the making.
+    """An Iceberg schema that is being built.
 
     Attributes:
         fields: the fields of the schema, in the form of its JSON.
@@ -254,7 +254,7 @@ def with_versions(columns: IcebergColumns, now: Version, versions: Iterable[Vers
 
 
 def with_dropped(columns: IcebergColumns, schemas: Iterable[pa.Schema], table: str) -> IcebergColumns:
-    """Return the columns, with those that only older files have, for a table whose columns have no numbers. Raises as `with_versions`."""
+    """Return the columns, including columns that only older files have, for a table whose columns have no numbers. Raises as `with_versions`."""
     made = columns
     for schema in schemas:
         older = columns_of(schema, table, (made,))
@@ -281,7 +281,7 @@ def _levels(columns: Iterable[NumberedColumn], parent: int = -1) -> Iterator[tup
 
 
 def _plain_kind(kind: str) -> str:
-    """Return Iceberg's name for a plain type of a numbered column; empty if there is no certain one."""
+    """Return Iceberg's name for a plain type of a numbered column; empty if the name is uncertain."""
     if kind.startswith("decimal"):
         return kind
     return kind if kind in ("boolean", "int", "long", "float", "double", "string", "date", "binary") else ""

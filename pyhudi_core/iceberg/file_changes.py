@@ -1,7 +1,7 @@
 """Find the base files that a commit adds and removes, as entries of Iceberg's manifests; and all base files of a state.
 
 Only base files are included: for a merge-on-read table, this is the read-optimized state. Rows in logs are Avro or Parquet inside log blocks, which
-no Iceberg reader can read. Positional deletes for them would hide old versions of rows without showing the new ones: the table never had such a
+no Iceberg reader can read. Positional deletes for them would hide old versions of rows without showing the new versions: the table never had such a
 state.
 """
 
@@ -77,7 +77,7 @@ class Made:
 
 
 def _metrics(ids: Mapping[str, tuple[int, str]], stats: Mapping[str, ColumnStats], rows: int) -> Mapping[str, object]:
-    """Return the metrics of a file: counts and bounds by column id. A file without statistics has none, and readers never skip it."""
+    """Return the metrics of a file: counts and bounds by column id. A file without statistics has no metrics, and readers never skip it."""
     nulls: list[dict[str, object]] = []
     low: list[dict[str, object]] = []
     high: list[dict[str, object]] = []

@@ -1,7 +1,8 @@
 """Compare the timeline with the Iceberg metadata: commits to add, undone instants, cleans that deleted files.
 
-The metadata stores the requested times of all synced instants of the active timeline (`SYNCED`). So a commit that completes late, or out of the order
-of its requested time, is found as any other. If commits may have been archived before a sync, the state is built again from its files.
+The metadata stores the requested times of all synced instants of the active timeline (`SYNCED`). So a commit that completes late, or out of the
+order of its requested time, is found like any other commit. If commits may have been archived before a sync, the state is built again from its
+files.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def deleted_files(folder: TimelineFolder, cleans: Iterable[Instant]) -> frozense
 
 
 def _is_undone(folder: TimelineFolder, timeline: Timeline, time: str) -> bool:
-    """Say whether a commit that left the active timeline is missing in the archived one."""
+    """Say whether a commit that left the active timeline is missing in the archived timeline."""
     first = timeline.first_write
     if not timeline.has_history:
         return True

@@ -2,8 +2,8 @@
 
 A partition column whose folder names contain its values is an identity field. Folders of a time-based key generator are truncations of a column of
 numbers, if their unit has a fixed length (seconds, minutes, hours, days of UTC). Iceberg readers skip files by these values, so a file has them only
-if they are valid for each of its rows. This means that its folder names them unambiguously (not the default folder, which stands for null and ""),
-and that its statistics do not contradict them (a global index may leave a row in its old folder). Other files are in the unpartitioned spec 0 of the
+if they are valid for each of its rows. This means that its folder names them unambiguously (not the default folder, which means null and ""), and
+that its statistics do not contradict them (a global index may leave a row in its old folder). Other files are in the unpartitioned spec 0 of the
 same table. Statistics must prove a truncation, because a null is in the folder of 1970-01-01.
 """
 
@@ -60,7 +60,7 @@ class PartitionSpec:
     folders: TimestampFolders | None = None
 
     def json(self) -> list[dict[str, Any]]:
-        """Return the specs of the table: the unpartitioned one, and this one."""
+        """Return the specs of the table: the unpartitioned spec, and this one."""
         fields = [
             {"name": one.name, "transform": one.transform, "source-id": one.source, "field-id": FIRST_FIELD + place}
             for place, one in enumerate(self.fields)

@@ -1,8 +1,8 @@
-"""Decide which Iceberg snapshots stay, and remove the objects of the others.
+"""Decide which Iceberg snapshots stay, and remove the objects of all others.
 
 A snapshot is removed before a file that it names is deleted: cleaning calls `let_go` with the files that it will delete, and a restore calls `undo`
 with the commits that it undoes. Both write a new version of the metadata before the first file is deleted. History is linear: a file that a snapshot
-removed is in no later snapshot. So all snapshots before the newest one that removed a deleted file are removed.
+removed is in no later snapshot. So all snapshots before the newest snapshot that removed a deleted file are removed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def reader_of(storage: Storage, root: str) -> Read:
 def kept_snapshots(snapshots: list[dict[str, Any]], deleted: Set[str], most: int, read: Read) -> list[dict[str, Any]]:
     """Return the snapshots that name none of the deleted files (paths as in manifests), at most ``most``, oldest first.
 
-    The newest one always stays.
+    The newest snapshot always stays.
     """
     kept: list[dict[str, Any]] = []
     for one in reversed(snapshots[-most:]):
@@ -48,7 +48,7 @@ def kept_snapshots(snapshots: list[dict[str, Any]], deleted: Set[str], most: int
 
 
 def undo_in(metadata: TableMetadata, undone: Set[str]) -> list[dict[str, Any]]:
-    """Remove the snapshots from the first undone commit on from the metadata, and return them."""
+    """Remove the first undone commit's snapshot and all later snapshots from the metadata, and return them."""
     snapshots = metadata.snapshots
     places = [place for place, one in enumerate(snapshots) if one["summary"][INSTANT] in undone]
     first = min(places, default=len(snapshots))
@@ -86,7 +86,7 @@ def undo(context: TableContext, undone: Iterable[str]) -> None:
 
 
 def delete_objects(context: TableContext, dropped: Iterable[dict[str, Any]], beside: Iterable[dict[str, Any]]) -> None:
-    """Delete manifest lists and manifests of removed snapshots. ``beside``: the kept snapshots next to them, which may share manifests."""
+    """Delete manifest lists and manifests of removed snapshots. ``beside``: the kept snapshots, which may share manifests."""
     root = location_of(context)
     read = reader_of(context.storage, root)
     used = {line for one in beside for line in _manifests(read, one)}

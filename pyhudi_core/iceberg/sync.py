@@ -1,4 +1,4 @@
-"""Bring the Iceberg metadata to the newest state of the table: `sync`; see the package's text for the order of its steps.
+"""Update the Iceberg metadata to the newest state of the table: `sync`; see the package's text for the order of its steps.
 
 Each commit that the metadata does not have becomes one snapshot, in the order of completion; all of them together are one new version of the
 metadata. The first sync makes one snapshot of the complete state. Its cost grows with the table; the cost of later syncs grows with their commits.
@@ -94,7 +94,7 @@ def follow(context: TableContext) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Staying:
-    """Files that a clean must keep, because the metadata names them and cannot follow the table. ``why`` is empty if there are none."""
+    """Files that a clean must keep, because the metadata names them and cannot follow the table. ``why`` is empty without such files."""
 
     paths: frozenset[str] = frozenset()
     why: str = ""
@@ -412,7 +412,7 @@ class _Step:
         return f"{self.root}/{path}", len(body)
 
     def _expire(self) -> None:
-        """Remove the snapshots whose files a clean deleted, and those beyond the limit."""
+        """Remove the snapshots whose files a clean deleted, and snapshots beyond the limit."""
         snapshots = self.metadata.snapshots
         deleted = frozenset(f"{self.root}/{path}" for path in deleted_files(self.context.folder, self.work.cleans))
         kept = retention.kept_snapshots(snapshots, deleted, self.context.options.iceberg.snapshots, self._read)

@@ -1,6 +1,6 @@
 """The versions of the table's Iceberg metadata: ``metadata/v<n>.metadata.json`` and ``metadata/version-hint.text``, as Iceberg's Hadoop tables have.
 
-Creating the next version is the decision: of two syncs one wins, and the other begins again. The hint is updated afterwards. A reader with an old
+Creating the next version is the decision: of two syncs one succeeds, and the other begins again. The hint is updated afterwards. A reader with an old
 hint sees the previous state, whose files stay for a while. The next process that loads the versions updates the hint.
 """
 
@@ -72,7 +72,7 @@ class TableMetadata:
         return found
 
     def columns(self) -> list[IcebergColumns]:
-        """Return the schemas, the current one last."""
+        """Return the schemas; the last one is current."""
         mapping = json.loads(self.properties[MAPPING])
         numbers = {int(number): found for number, found in json.loads(self.properties.get(NUMBERS, "{}")).items()}
         current = self.raw["current-schema-id"]
@@ -189,7 +189,7 @@ def store(storage: Storage, made: TableMetadata) -> bool:
 
 
 def refuse_foreign(found: TableMetadata, table: str) -> None:
-    """Raise `UnsupportedTableError` unless every snapshot is one of this project."""
+    """Raise `UnsupportedTableError` unless this project made every snapshot."""
     ours = SYNCED in found.properties
     foreign = [one for one in found.raw.get("snapshots") or () if INSTANT not in (one.get("summary") or {})]
     refs = set(found.raw.get("refs") or ()) - {"main"}

@@ -142,7 +142,7 @@ class Tree:
         return spec_id, folder, name.partition("_")[0]
 
     def _written(self, touched: set[int], writing: Writing) -> list[ManifestLeaf]:
-        """Return the leaves. Changed leaves are written again, neighbours together, so that small ones grow and large ones are split."""
+        """Return the leaves. Changed leaves are written again, neighbours together, so that small leaves grow and large leaves are split."""
         found: list[ManifestLeaf] = []
         for is_touched, run in groupby(self.leaves, lambda leaf: id(leaf) in touched):
             if not is_touched:

@@ -125,11 +125,11 @@ def bootstrap(
 
     Args:
         source: the folder; its files are not changed.
-        location: where the table is made: not in the source, nor around it.
+        location: where the table is made; neither the source, nor a folder in it or around it.
         record_key, ordering, table_type, name, options: as in `create_table`.
-        partition_by: the partition columns; by default those of folders named ``column=value``.
+        partition_by: the partition columns; by default the columns of folders named ``column=value``.
         mode: FULL_RECORD, or Hudi's METADATA_ONLY: the rows stay in the source, and every read needs it, until updates, compactions or clusterings
-            have written them. The partitions are then the folders of the source, and all files are taken in one commit. To open a table whose
+            have written them. The partitions are then the folders of the source, and one commit takes all files. To open a table whose
             source is not below the table's parent folder, say ``allow_sources``.
         source_options, storage_options: options for the storages of source and table.
         spark: a session to run on; without it, one chunk is held in this process.
@@ -137,12 +137,12 @@ def bootstrap(
         plan: only return what would be done.
         rename: ``"snake"``: names of columns become snake case, as with `rename_columns`; the other arguments take the new names.
 
-    Raises `DuplicateKeyError` if the source has a key twice, and `InvalidRecordKeyError` for a row without a key: if the files of the first
-    commit have it, before the table is made. Raises `DuplicateKeyError` or `CommitRequirementError` if another run loads the same files;
-    `TableExistsError` for a table that does not come from this source, or that a METADATA_ONLY bootstrap left without its commit; and
-    `UnsupportedTableError` if the source is a table or has no Parquet files, or for what a METADATA_ONLY table does not keep; `SchemaMismatchError`
-    if the types of the files do not fit together by the rule of all writes; and `CorruptBaseFileError` for a damaged file. What was committed before
-    an error stays, and is not loaded again.
+    Raises `DuplicateKeyError` if the source has a key twice, and `InvalidRecordKeyError` for a row without a key; if it is in the files of the first
+    commit, no table is made. Raises `DuplicateKeyError` or `CommitRequirementError` if another run loads the same files; `TableExistsError` for a
+    table that does not come from this source, or that a METADATA_ONLY bootstrap left without its commit; and `UnsupportedTableError` if the source
+    is a table or has no Parquet files, or for what a METADATA_ONLY table does not keep; `SchemaMismatchError` if the types of the files do not fit
+    together by the rule of all writes; and `CorruptBaseFileError` for a damaged file. Files that were committed before an error stay, and are not
+    loaded again.
     """
     location = str(location)
     keeps_rows = _keeps_rows(mode, location, spark, rename)
@@ -281,7 +281,7 @@ def _refuse_nested(source: str, target: str) -> None:
 
 
 def _folders_of(found: ParquetSource) -> tuple[str, ...]:
-    """Return the columns of the folders, if all files have the same ones. Raises `InvalidOptionError` if not."""
+    """Return the columns of the folders, if all files have the same columns. Raises `InvalidOptionError` if not."""
     kinds = {tuple(file.folder_values) for file in found.files}
     if len(kinds) > 1:
         raise InvalidOptionError(

@@ -37,7 +37,7 @@ class ImportStyle:
 
     Attributes:
         nulls: words of CSV files that are nulls.
-        delimiter: between the fields of CSV files; None: a tab in files that end with .tsv, else a comma.
+        delimiter: the character between the fields of CSV files; None: a tab in files that end with .tsv, otherwise a comma.
         types: the types of columns of CSV files, by their new names.
         snake: whether names become snake case.
     """
@@ -62,7 +62,7 @@ class ImportFile:
         return self.name.lower().endswith((".csv", ".tsv"))
 
     def schema(self, known: Mapping[str, pa.DataType], note: Callable[[str], object]) -> pa.Schema:
-        """Return the columns. Those of a CSV file have the ``known`` types; others have the types of the values, or null.
+        """Return the columns. Columns of a CSV file have the ``known`` types; others have the types of the values, or null.
 
         ``note``: as in `CsvFile.guessed`.
         """
@@ -121,8 +121,8 @@ class ImportFile:
 class ImportRows:
     """The rows of all files.
 
-    ``schema``: the columns of the table after they are written. ``notes``: types that a user may not expect. ``rules``: those of the table,
-    which give columns to the rows of files that lack them.
+    ``schema``: the columns of the table after they are written. ``notes``: types that a user may not expect. ``rules``: the rules of the table,
+    which add columns to the rows of files that lack them.
     """
 
     files: tuple[tuple[ImportFile, pa.Schema], ...]
@@ -131,11 +131,12 @@ class ImportRows:
     rules: TableRules = NO_RULES
 
     def reader(self) -> pa.RecordBatchReader:
-        """Return the rows; they are read when the reader is."""
+        """Return the rows; they are read together with the reader."""
         return pa.RecordBatchReader.from_batches(self.schema, self._batches())
 
     def refuse_rows(self, config: TableConfig, *, unique: bool) -> None:
-        """Raise what a write into a table with these properties would raise for the values, keys and partitions of the rows. Reads all rows.
+        """Raise the errors that a write into a table with these properties would raise for the values, keys and partitions of the rows. Reads all
+        rows.
 
         ``unique``: the write refuses keys that occur twice. Then the keys of all rows are in memory.
         """
@@ -172,7 +173,8 @@ def import_rows(
 
     Args:
         paths: locations of files.
-        before: the columns of the table; None if it does not exist, then its columns are those of the first file, and of files that add some.
+        before: the columns of the table; None if it does not exist (then its columns come from the first file, and from later files with new
+            columns).
         table, keys, allow_lossy: as in `schema_after`.
         rules: the rules of the table, as in `ImportRows`.
 

@@ -146,7 +146,7 @@ def file_schema(storage: Storage, path: str, *, snake: bool = False, shown: str 
 def file_batches(
     storage: Storage, path: str, columns: Container[str] | None = None, *, snake: bool = False, shown: str = ""
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a file; ``columns``: only those of these (new) names; ``shown``: its path in errors. Raises `CorruptBaseFileError`."""
+    """Yield the rows of a file; ``columns``: only these (new) names; ``shown``: its path in errors. Raises `CorruptBaseFileError`."""
     with storage.open_input(path) as opened, opened_parquet(opened, shown or path) as file:
         named = snake_schema(file.schema) if snake else file.schema
         wanted = [number for number, name in enumerate(named.names) if columns is None or name in columns]
@@ -215,7 +215,7 @@ class _Meeting:
     allow_lossy: bool
 
     def schema(self, schemas: Sequence[pa.Schema], files: Sequence[SourceFile]) -> pa.Schema:
-        """Return the columns: those of the files, then those of the folders that a file lacks."""
+        """Return the columns: first the columns of the files, then folder columns that a file lacks."""
         typed: dict[str, pa.DataType] = {}
         for schema, file in zip(schemas, files, strict=True):
             named = [item for item in schema if not pa.types.is_null(item.type) and item.name not in typed]
@@ -261,7 +261,7 @@ class _Meeting:
 
 
 def typed_nulls(schema: pa.Schema, known: Mapping[str, pa.DataType]) -> pa.Schema:
-    """Return the schema, with the known type for each column that has none."""
+    """Return the schema, with the known type for each column without a type."""
     return pa.schema(
         [item.with_type(known.get(item.name, item.type)) if pa.types.is_null(item.type) else item for item in schema]
     )

@@ -97,7 +97,7 @@ def _differences(files: Iterable[RecoveredFile], found: Sequence[RecoveredFile],
 
 
 def _strange_parts(found: Sequence[RecoveredFile], schemas: _Schemas) -> Iterator[str]:
-    """Yield logs with values of some columns, if one of these is not in the newest file with all columns, or has a wider type there."""
+    """Yield logs with values of some columns, if one of these columns is not in the newest file with all columns, or has a wider type there."""
     newest = max((file for file in found if file.schema and not file.is_partial), key=_time, default=None)
     if newest is None or newest.schema is None:
         return

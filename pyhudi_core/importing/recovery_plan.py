@@ -88,8 +88,8 @@ class RecoveryPlan:
 def plan_recovery(storage: Storage, executor: Executor, answers: Answers) -> RecoveryPlan:
     """Return what can be rebuilt from the files of a folder.
 
-    Raises `TableExistsError` if there are properties, `InvalidOptionError` if ``leave_out`` names what is not there, and errors of the storage: a
-    file that cannot be read now may belong to the table.
+    Raises `TableExistsError` if there are properties, `InvalidOptionError` if ``leave_out`` names a missing file, and errors of the storage: a file
+    that cannot be read now may belong to the table.
     """
     _refuse_existing(storage)
     listing = StorageListing(storage, True, executor)

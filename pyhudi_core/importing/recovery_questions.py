@@ -31,7 +31,7 @@ class Answers:
     Attributes:
         record_key: its key columns; empty: not known.
         ordering: its ordering columns; empty for none, None: not known.
-        partition_by: its partition columns; None: those of the folders, if their names have them.
+        partition_by: its partition columns; None: the columns in the names of the folders, if they have any.
         table_type: None: merge-on-read if there are log files, else not known.
         name: None: the last part of the location.
         leave_out: instants, file ids or paths of files that do not belong to the table.
@@ -156,7 +156,7 @@ class Questions:
         return without_meta(from_avro(newest.schema))
 
     def _partition_fields(self) -> tuple[tuple[str, ...] | None, bool]:
-        """Return the partition columns, None if they are not known; and whether the folders have their names."""
+        """Return the partition columns (None if unknown), and whether the folders have their names."""
         paths = [path for path in self.partitions if path]
         named = {tuple(part.partition("=")[0] for part in path.split("/")) for path in paths}
         hive_style = bool(paths) and all("=" in part for path in paths for part in path.split("/")) and len(named) == 1

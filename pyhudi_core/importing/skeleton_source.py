@@ -38,14 +38,14 @@ def bootstrap_properties(source: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class SkeletonSource:
-    """The files of a source, and the table that is to be made of them."""
+    """The files of a source, and the table to make of them."""
 
     storage: Storage
     found: ParquetSource
     config: TableConfig
 
     def refuse_unfit(self, options: WriteOptions, location: str) -> None:
-        """Raise `UnsupportedTableError`, by name, for options that a table with rows elsewhere cannot have. Reads no row."""
+        """Raise `UnsupportedTableError`, by name, for options that are not possible in a table with rows elsewhere. Reads no row."""
         reasons = {
             "no record key (record_key=()), and generated keys would be of skeletons": not self.config.record_key_fields,
             "no meta columns (hoodie.populate.meta.fields=false)": not self.config.populate_meta_fields,

@@ -1,6 +1,6 @@
-"""Choose the index of a write: the one that the user names, or one that suits the table and the batch. Pure.
+"""Choose the index of a write: the index that the user names, or one that suits the table and the batch. Pure. Pure.
 
-`SIMPLE`, `BLOOM` and `BUCKET` search the row's own partition. `GLOBAL_SIMPLE`, `GLOBAL_BLOOM` and `RECORD_INDEX` search the whole table.
+`SIMPLE`, `BLOOM` and `BUCKET` search the row's own partition. `GLOBAL_SIMPLE`, `GLOBAL_BLOOM` and `RECORD_INDEX` search the complete table.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class ConsistentIndex:
     replaced: Collection[Group]
 
     def tag(self, rows: Dataset, partitions: Collection[str], exact: Collection[str]) -> Tagged:
-        """Tag rows, as `Index.tag`. Raises `UnsupportedTableError` if the file groups of a partition are not those of its metadata."""
+        """Tag rows, as `Index.tag`. Raises `UnsupportedTableError` if the file groups of a partition do not fit its metadata."""
         rings = {}
         for partition in partitions:
             ring = self.metadata(partition)

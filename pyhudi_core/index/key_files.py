@@ -4,7 +4,7 @@ The footer of a base file has its key range, and its bloom filter excludes most 
 file is not read further. The remaining keys are looked up in the key column, so the answer is exact.
 
 In merge-on-read tables a key is in the base file of its file group, because inserts go to base files. Other writers (Flink) may insert into logs;
-logs whose commits record inserts are read, too. A key that logs deleted is still found, so that a new row of the key goes into the same file group.
+logs whose commits record inserts are read, too. A key that logs deleted is still found, so that a new row with the key goes into the same file group.
 If another index has put the new row into another file group, the key is found there.
 """
 
@@ -188,7 +188,7 @@ def _within(keys: pa.Array, lowest: str | None, highest: str | None) -> pa.Array
 
 
 def keys_in_log(storage: Storage, stat: WriteStat) -> pa.Array:
-    """Return the keys of all rows in the log file of a write stat. Raises `CorruptionError` if the path is not that of a log."""
+    """Return the keys of all rows in the log file of a write stat. Raises `CorruptionError` if the path does not belong to a log."""
     name = parse_data_file(split(stat.path)[1])
     if not isinstance(name, LogFileName):
         raise CorruptLogBlockError("A write stat of a log names another file", path=stat.path)

@@ -49,7 +49,7 @@ class Moves:
     inside: bool = False
 
     def of(self, tagged: Dataset, slices: Sequence[FileSlice]) -> Dataset:
-        """Return the tagged rows with `TAG_LEAVES`. ``slices`` are those that rows may leave."""
+        """Return the tagged rows with `TAG_LEAVES`. ``slices``: the slices that rows may leave."""
         places = tuple(f"{piece.partition}/{piece.file_id}" for piece in slices)
         given = [field for field in tagged.schema if field.name != TAG_LEAVES]
         decided = pa.schema([*given, (TAG_LEAVES, pa.bool_())])

@@ -1,15 +1,14 @@
 """Lock providers behind one protocol (``base``). A lock only excludes other writers; the commit protocol is safe without it. So a lock has no fencing
 token: the commit record refuses a writer that comes too late. Import from the modules: a table needs only its own lock.
 
-How to add a lock that a server keeps, with ``servers/sql.py`` as the example:
+How to add a lock of a server, with ``servers/sql.py`` as the example:
 
 1. Write a module in ``servers/``. It has the options (a frozen value with a `lock_option` for each field), a `LockServer` (``server.py``), and
-   ``LOCK``, a `LockKind` (``kind.py``) with everything else that the package knows of the lock. ``kinds.py`` finds it there. A lock that is one entry
-   with a lease, such as a row, is a `LeasedEntry` and gives its acquisitions to `LeasedAcquisition`; another one, such as a queue, has an
-   `Acquisition` of its own. A client of many lines goes into ``clients/``; ``clients/addresses.py`` parses addresses. Packages of the server are
-   imported in functions, by `from_extra`.
-2. ``pyproject.toml``: an extra with its package, also in the extra ``dev``; a package without types also in mypy's list. Run ``make lock-file``,
-   and add the package to ``docs/decisions/0002-dependencies.md``.
+   ``LOCK``, a `LockKind` (``kind.py``) with all other facts about the lock. ``kinds.py`` finds it there. A lock that is one entry with a lease, such
+   as a row, is a `LeasedEntry` and gives its acquisitions to `LeasedAcquisition`; another lock, such as a queue, has its own `Acquisition`. A long
+   client goes into ``clients/``; ``clients/addresses.py`` parses addresses. Packages of the server are imported in functions, by `from_extra`.
+2. ``pyproject.toml``: an extra with its package, also in the extra ``dev``; a package without types also in mypy's list. Run ``make lock-file``, and
+add the package to ``docs/decisions/0002-dependencies.md``.
 3. Pages: in ``docs/locks.md`` its row, the extra, and its section with the two lines between which ``python scripts/generate_docs.py`` writes
    its options; the extra in ``README.md``; a line in ``CHANGELOG.md``.
 4. A test in ``tests/unit/lock`` that inherits from `LockKit` (``testing/lock_kit.py``), against a small fake of the server if it needs one. On

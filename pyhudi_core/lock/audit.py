@@ -63,7 +63,7 @@ class AuditedHolding:
 
     @property
     def ended_ms(self) -> int | None:
-        """When the lock was released; None if that is not recorded."""
+        """Return when the lock was released; None if that is not recorded."""
         return next((event.at_ms for event in self.events if event.state == "END"), None)
 
 

@@ -2,7 +2,7 @@
 
 Writers with different locks, or with different addresses of one lock, do not exclude each other and do not notice it. So every commit records the
 identity of the lock that it held, and a commit must use the same lock as the previous commit. The option ``pyhudi.lock.change.from`` moves a table
-to a new lock: it names the identity that is given up. After the first commit under the new lock the option has no effect.
+to a new lock: it names the old identity. After the first commit under the new lock the option has no effect.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class LeasedSession(LockSession, HasLease, Protocol):
 
     @property
     def valid_until_ms(self) -> int:
-        """When the lock expires if it is not renewed, in epoch milliseconds."""
+        """Return when the lock expires without renewal, in epoch milliseconds."""
         ...
 
 
@@ -98,7 +98,7 @@ class LooksAhead(Protocol):
 
     @property
     def was_free(self) -> bool:
-        """Whether the state that was read for the next `LockProvider.acquire` shows a released lock."""
+        """Say whether the state that was read for the next `LockProvider.acquire` shows a released lock."""
         ...
 
     def look_ahead(self) -> None:
@@ -111,7 +111,7 @@ class LooksAhead(Protocol):
 
 @runtime_checkable
 class TakenAsSeen(Protocol):
-    """A held lock that says whether nobody else held it between `LooksAhead.look_ahead`, which found it free, and this holding."""
+    """A held lock that says whether another process held it between `LooksAhead.look_ahead`, which found it free, and this holding."""
 
     @property
     def taken_as_seen(self) -> bool:
@@ -150,7 +150,7 @@ def refuse_other_lock(found: str, ours: str, *, given_up: str, process: Process,
     Args:
         found: the identity that the latest commit recorded; empty if it recorded none.
         ours: this writer's identity.
-        given_up: the identity that the options allow to replace.
+        given_up: the old identity that the options allow to replace.
         process: reports whether the process of an in-process lock has ended.
         table: the table's location, for the message.
     """

@@ -71,7 +71,7 @@ def parse_holder(content: bytes) -> Holder | None:
 
 
 def describe_foreign(content: bytes) -> str:
-    """Describe for messages the holder that another tool, such as Hudi's provider, wrote down."""
+    """Describe for messages the holder that another tool, such as Hudi's provider, recorded."""
     try:
         found = json.loads(content)
         return f"{found['lockThreadName']} since {found['lockCreateTime']} (written by another tool)"[:300]

@@ -1,4 +1,4 @@
-"""A lock between the handles of one process, for tables in memory and for use by a single process.
+"""A lock between the handles of one process, for tables in memory and for a single process.
 
 Locks are found by name, so that two handles of the same table exclude each other. The identity contains the process: two processes with such locks
 do not exclude each other, and their commits detect it (``identity``).
@@ -39,7 +39,7 @@ class InProcessLockProvider:
     """Excludes the other handles of this process.
 
     Args:
-        name: what is locked, such as the table's location.
+        name: the name of the lock, such as the table's location.
         ids: gives the tokens.
         process: this process, from `Process.identity`.
     """

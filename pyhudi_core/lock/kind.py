@@ -1,4 +1,4 @@
-"""What a kind of lock is (`LockKind`), what it is opened for (`LockRequest`), and the options that all kinds share (`LockOptions`)."""
+"""The description of a kind of lock (`LockKind`), the request to open a lock (`LockRequest`), and the common options of all kinds (`LockOptions`)."""
 
 from __future__ import annotations
 
@@ -99,12 +99,12 @@ class LockRequest:
 
 
 class NoOptions:
-    """The options of a lock that has none of its own."""
+    """The options of a lock without options of its own."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LockKind:
-    """A kind of lock: everything that the package knows of it, so that a lock is one module.
+    """A kind of lock: all facts that the package knows about it, so that a lock is one module.
 
     Attributes:
         names: its names in ``hoodie.write.lock.provider``, each with Hudi's equivalent class, or None. The first one names the kind.
@@ -126,7 +126,7 @@ class LockKind:
 
     @property
     def name(self) -> str:
-        """The first of its names."""
+        """Return the first of its names."""
         return next(iter(self.names))
 
     def options(self) -> tuple[Option, ...]:

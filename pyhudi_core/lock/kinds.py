@@ -1,7 +1,7 @@
-"""All kinds of locks, by name: those of this folder, and each module of ``servers/``. A module is imported when somebody names a lock or its options.
+"""All kinds of locks, by name: those of this folder, and each module of ``servers/``. A module is imported when a lock or its options are named.
 
 The one list of a lock's names and options, for parsing (``options/``), for opening and for the pages. `open_lock` chooses the lock that the options
-name, or the one that fits the storage; packages of servers are imported only if the options name their lock.
+name, or the default lock of the storage; packages of servers are imported only if the options name their lock.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def own_options() -> Mapping[str, Option]:
 def own_values(found: Mapping[str, Any]) -> tuple[object, ...]:
     """Return one value for each kind whose options were found. ``found`` has the options by attribute.
 
-    Raises `InvalidOptionError` if two of them contradict each other.
+    Raises `InvalidOptionError` if two values contradict each other.
     """
     by_kind: dict[str, dict[str, Any]] = {}
     for attribute, value in found.items():
@@ -117,9 +117,9 @@ def refuse_incomplete(key: str, name: str, is_given: Callable[[str], object], ta
 
 
 def refuse_without_provider(options: LockOptions, generator: str, table: str | None = None) -> None:
-    """Raise `InvalidOptionError` if the server of a lock is given, but no lock is chosen, and the source of times is on another server.
+    """Raise `InvalidOptionError` if the options name the server of a lock but choose no lock, and the times of instants come from another server.
 
-    Otherwise the storage's default lock would be used, and the server would silently never be asked.
+    Otherwise the storage's default lock would be used, and the server never, without a message.
     """
     for values in options.own:
         kind = next(kind for kind in every_kind() if kind.values is type(values))

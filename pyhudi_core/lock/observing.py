@@ -1,4 +1,4 @@
-"""A waiting writer observes the leases of other writers: a dead holder does not change its mark any more.
+"""A waiting writer observes the leases of other writers: the mark of a dead holder no longer changes.
 
 Only the observer's monotonic clock counts, so clocks of machines may differ.
 """

@@ -1,7 +1,7 @@
 """The frame of locks that a server keeps; each module of ``servers/`` is one of them.
 
-A `LockServer` makes an `Acquisition` for each request for the lock. The acquisition asks, renews and releases, one bounded request at a time. The
-frame waits, renews in the background, and knows when the lock has ended.
+A `LockServer` makes an `Acquisition` for each request for the lock. The acquisition requests, renews and releases the lock, one bounded request at a
+time. The frame waits, renews in the background, and knows when the lock has ended.
 
 Invariants, for every server:
 
@@ -47,7 +47,7 @@ class Acquisition(Protocol):
 
     @property
     def lease_s(self) -> float:
-        """Seconds after which the server gives the lock to others if it is not renewed; known after the first attempt."""
+        """Return the seconds after which the server gives an unrenewed lock to others; known after the first attempt."""
         ...
 
     @property
@@ -60,7 +60,7 @@ class Acquisition(Protocol):
         ...
 
     def renew(self) -> bool:
-        """Extend the lock. Returns False if the server says that the lock is not ours."""
+        """Extend the lock. Returns False if the server says that another writer has the lock."""
         ...
 
     def release(self) -> None:
@@ -310,11 +310,11 @@ class ServerLockSession:
 
     @property
     def valid_until_ms(self) -> int:
-        """When the lock expires if it is not renewed, in epoch milliseconds."""
+        """Return when the lock expires without renewal, in epoch milliseconds."""
         return self._asked.wall_ms + int(self._acquisition.lease_s * 1000)
 
     def lease_left_s(self) -> float:
-        """Seconds until the lock expires if it is not renewed, computed without a request; 0 after its end."""
+        """Return the seconds until the lock expires without renewal, computed without a request; 0 after its end."""
         if self._lost or self._released:
             return 0.0
         left = self._asked.left_s(self._acquisition.lease_s, _Moment.now(self._runtime))

@@ -1,7 +1,7 @@
 """Times of instants from a server, behind the clock protocol: the external time generator of the specification (section "Timeline").
 
-Each call of `now_ms` returns a time above every time that any process got from the same counter. Where this machine's clock is ahead of the counter,
-its time is used, so times stay close to real ones.
+Each call of `now_ms` returns a time above every time that any process got from the same counter. If this machine's clock is ahead of the counter,
+its time is used, so times stay close to real time.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ _GROWTH = 1.25
 
 @dataclass(frozen=True, slots=True)
 class StorageBasedOptions:
-    """How long a lock is valid, and how often it is renewed."""
+    """The validity of a lock, and the interval of its renewals."""
 
     validity_s: int = lock_option(
         "hoodie.write.lock.storage.validity.timeout.secs", VALIDITY_S,

@@ -84,11 +84,11 @@ class StorageBasedLockSession:
 
     @property
     def valid_until_ms(self) -> int:
-        """When the lock expires if it is not renewed, in epoch milliseconds."""
+        """Return when the lock expires without renewal, in epoch milliseconds."""
         return self._grant.valid_until_ms
 
     def lease_left_s(self) -> float:
-        """Seconds until the lock expires if it is not renewed, as far as this process knows; 0 after its end."""
+        """Return the seconds until the lock expires without renewal, as far as this process knows; 0 after its end."""
         if self._lost or self._released:
             return 0.0
         # A clock that is set back must not lengthen the lease, and the monotonic clock does not count while the machine

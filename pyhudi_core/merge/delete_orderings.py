@@ -41,7 +41,7 @@ def comparable(deletes: DeleteColumns, columns: Sequence[pa.DataType]) -> tuple[
 
 
 def _as_column(part: Wrapped, column: pa.DataType, compared: Mask, only: bool) -> tuple[Ints, pa.Array]:
-    """Return the places and the values of those deletes in a wrapper whose value the column can store. The other deletes are not compared.
+    """Return the positions and the values of the deletes in a wrapper whose value the column can store. The other deletes are not compared.
 
     ``only``: the table has no other ordering column.
     """

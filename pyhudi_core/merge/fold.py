@@ -2,10 +2,10 @@
 
 The order matters (specification, "Merge Modes"; releases 1.0 to 1.2 do the same): the entries of a key are folded one after the other in the
 order of their arrival, and only the result meets the base row. So a delete may be replaced by a later entry before it meets the base row.
-The fold runs in rounds: round n takes entry n of every key that has so many entries, all keys at once. `MergeLaw` decides each pair.
+The fold runs in rounds: round n takes entry n of every key with at least n entries, all keys at once. `MergeLaw` decides each pair.
 
-The state of a key has, for each column, the entry of its value, so that partial updates and mergers need no copies. Rows made by a merger are
-appended to the entries of the logs.
+The state of a key stores, for each column, the entry that has its value, so that partial updates and mergers need no copies. Rows made by a merger
+are appended to the entries of the logs.
 
 `SliceMerge` applies the states to the base rows, in batches, by record key or by position. Base rows without an entry pass unchanged. The law
 replaces, keeps or drops base rows with an entry. States without a base row come last, as inserts.
@@ -74,7 +74,7 @@ def fold(entries: LogEntries, law: MergeLaw) -> Folded:
 
 @dataclass(slots=True)
 class _State:
-    """The states of all keys while entries are folded; the attributes are those of `Folded`."""
+    """The states of all keys while entries are folded; `Folded` has the same attributes."""
 
     entries: LogEntries
     entry: Ints
@@ -108,7 +108,7 @@ class _State:
         self.outright[won] = self.entries.outright[winners]
 
     def _make(self, which: Ints, arriving: Ints, merger: PairMerger) -> None:
-        """Merge two rows by the merger. If the merger says that the result is a delete, the older row stays, as in Hudi."""
+        """Merge two rows by the merger. If the merger returns a delete, the older row stays, as in Hudi."""
         if not len(which):
             return
         rows = self.entries.rows
@@ -134,7 +134,7 @@ class SliceMerge:
 
     Attributes:
         keys_of: returns a batch's record keys.
-        updates, deletes: how many base rows were replaced, or dropped, so far.
+        updates, deletes: the number of base rows that were replaced or dropped so far.
     """
 
     folded: Folded

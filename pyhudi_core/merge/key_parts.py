@@ -44,7 +44,7 @@ class KeyPart:
         return np.asarray(mixed % np.uint64(self.of) == np.uint64(self.number), bool)
 
     def cut(self, parts: int) -> list[Self]:
-        """Divide these keys into so many parts."""
+        """Divide these keys into ``parts`` parts."""
         return [type(self)(self.number + self.of * place, self.of * parts) for place in range(parts)]
 
 

@@ -9,7 +9,7 @@ The law
 - `COMMIT_TIME_ORDERING`, or no ordering columns: the newer version wins.
 - `EVENT_TIME_ORDERING`: the higher ordering values win, the newer version on equal ones. Columns are compared one after the other.
 - a delete without an ordering value wins over every older version, and loses to every newer one.
-- `CUSTOM`: a merger makes one row out of two versions. Where one of them is a delete, the rules above decide.
+- `CUSTOM`: a merger makes one row from two versions. If one of them is a delete, the rules above decide.
 - partial updates in logs: the winner of two rows gets the columns that it does not have from the loser; a delete always wins, or is forgotten.
 
 The order of values is Java's: NaN is the greatest number, -0.0 is below 0.0, bytes are signed. Null is the lowest value; in a column of
@@ -64,7 +64,10 @@ class TableMerger(PairMerger, Protocol):
 
     @property
     def combines(self) -> bool:
-        """Whether it also merges the versions within one batch. If not, ordering values choose one version, as Hudi's payloads do before a write."""
+        """Whether it also merges the versions within one batch.
+
+        Otherwise ordering values choose one version, as Hudi's payloads do before a write.
+        """
         ...
 
     @property
@@ -89,7 +92,7 @@ class TableMerger(PairMerger, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """The input of the law: one version of a row in each place.
+    """The input of the law: one version of a row at each position.
 
     Attributes:
         orderings: the ordering columns; empty if only the order of commits decides.
@@ -139,7 +142,7 @@ class MergeLaw:
 
     Attributes:
         ordering: the ordering columns; none if only the order of commits decides.
-        merger: makes one row of two versions; None in the modes that choose one of them.
+        merger: makes one row from two versions; None in the modes that choose one of them.
     """
 
     ordering: tuple[str, ...] = ()
@@ -217,7 +220,7 @@ def says_deleted(rows: pa.Table | pa.RecordBatch) -> Mask:
 def _has_word(rows: pa.Table | pa.RecordBatch, column: str, word: str) -> Mask:
     """Return which rows have this text (with the same case) in a column; in columns of other types, which values have this text.
 
-    Only values that have one text in Java and in Arrow can mark (`can_mark`).
+    Only values with the same text in Java and in Arrow can mark (`can_mark`).
     """
     if column not in rows.schema.names or not can_mark(rows.schema.field(column).type):
         return np.zeros(rows.num_rows, bool)
@@ -287,7 +290,9 @@ def _as_compared(orderings: pa.Table) -> pa.Table:
 
 
 def _not_deleted_outright(codes: Ints, positions: Ints, outright: Mask) -> Ints:
-    """Return the places of versions that matter: for each key those after its last outright delete, or this delete if nothing follows it."""
+    """Return the positions of versions that matter: for each key the versions after its last outright delete, or this delete if nothing follows
+    it.
+    """
     order = np.lexsort((positions, codes))
     starts = np.flatnonzero(np.append(True, codes[order][1:] != codes[order][:-1]))
     sizes = np.diff(np.append(starts, len(order)))

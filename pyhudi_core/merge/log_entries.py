@@ -24,7 +24,7 @@ class LogEntries:
         rows: one row for each entry, in the reader's columns; null in deletes, and in columns that a partial block does not have.
         keys: record keys; or positions in the base file, as integers, if all entries have them (`by_position`).
         deleted: which entries are deletes.
-        outright: which deletes win over any older version: those without an ordering value that can be compared.
+        outright: which deletes win over any older version: deletes without a comparable ordering value.
         listed: which deletes come from delete blocks; the other deletes are rows that say they are deleted.
         orderings: ordering values, one column for each ordering field; null where there is none.
         present: for each column of ``rows``, which entries have it; None if there was no partial block.
@@ -126,7 +126,7 @@ class EntryCollector:
         self._present.append(present)
 
     def finish(self) -> LogEntries | None:
-        """Return all entries; None if there are none, which can happen although there are blocks."""
+        """Return all entries; None if there are none, which is possible even if there are blocks."""
         count = sum(map(len, self._keys))
         if not count:
             return None

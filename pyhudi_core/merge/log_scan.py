@@ -220,7 +220,7 @@ def _once(found: list[tuple[str, LogBlock]]) -> list[tuple[str, LogBlock]]:
 
 
 def _identifier(block: LogBlock) -> tuple[int, str]:
-    """Return the attempt and the sequence number of a block; an empty sequence if it has none."""
+    """Return the attempt and the sequence number of a block; an empty sequence if it has no number."""
     attempt, separator, sequence = block.headers.get(Header.BLOCK_IDENTIFIER, "").partition(",")
     number = attempt.strip()
     if not separator or not (number.isascii() and number.isdigit() and len(number) <= _MOST_DIGITS):
@@ -279,7 +279,7 @@ def _runs(contents: Iterable[_Content], columns: LogColumns) -> Iterator[list[_C
 
 
 def _is_alike(one: LogBlock, other: LogBlock, columns: LogColumns) -> bool:
-    """Return whether two blocks are Avro blocks with the same schema and column names, and both have whole rows, or both partial rows."""
+    """Return whether two blocks are Avro blocks with the same schema and column names, and both have complete rows, or both partial rows."""
     avro = all(block.type is BlockType.AVRO_DATA and block.version != OLD_VERSION for block in (one, other))
     if not avro or one.is_partial != other.is_partial:
         return False

@@ -1,6 +1,6 @@
 """Read one file slice that has logs: merge the logs into its base rows.
 
-Readers use it, and writers that must know the keys of a slice with logs. Statistics of the base file prune nothing here, because a log may replace a
+Readers use it, and writers that need the keys of a slice with logs. Statistics of the base file prune nothing here, because a log may replace a
 base row that does not match by a row that matches, or the reverse. Memory is bounded by the slice's logs in the wanted columns, or a limit if they
 are larger, and a batch of base rows. Above the limit the logs and the base file are read again for each part of the keys (``merge/key_parts.py``).
 """
@@ -79,7 +79,7 @@ class Merging:
         return law_of(self.config, self.merger)
 
     def of_slice(self, piece: FileSlice) -> Merging:
-        """Return how the logs of a slice merge. If the table was raised and all logs are older than that, they merge as in version 6.
+        """Return how the logs of a slice merge. If the table was raised and all logs are older than the upgrade, they merge as in version 6.
 
         The newest slices have no such logs, because the upgrade wrote base files above them. So only older states are read by the old rules.
         """

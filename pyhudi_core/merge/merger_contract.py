@@ -4,9 +4,8 @@ Specification, "Ordering field(s)": merging must be commutative, associative and
 versions of a row in any grouping. A merger must also be a function of the pair alone: other rows must not change the result.
 
 `RowGenerator` makes three versions of each of many rows. Its values come from small pools, so versions often agree and values are often missing;
-ordering values come from smaller pools, so ties are common. Its numbers are those of the generator SplitMix64 (Steele, Lea, Flood: Fast
-Splittable Pseudorandom Number Generators), so a seed gives the same rows on every machine. The error for a broken law shows the smallest rows
-that break it.
+ordering values come from smaller pools, so ties are common. Its numbers come from the generator SplitMix64 (Steele, Lea, Flood: Fast Splittable
+Pseudorandom Number Generators), so a seed gives the same rows on every machine. The error for a broken law shows the smallest rows that break it.
 """
 
 from __future__ import annotations
@@ -246,7 +245,7 @@ class RowGenerator:
     def versions(
         self, schema: pa.Schema, record_key: Sequence[str], ordering: Sequence[str], count: int, rows: int
     ) -> list[pa.Table]:
-        """``count`` tables of ``rows`` rows: row n of each has the same key. Raises `ConfigError` for a type that is not known."""
+        """Return ``count`` tables of ``rows`` rows: row n of each has the same key. Raises `ConfigError` for an unknown type."""
         keys = {
             name: [self._value(schema.field(name), few=False, null=False) for _ in range(rows)] for name in record_key
         }

@@ -28,7 +28,7 @@ from pyhudi_core.model.meta_fields import META_FIELDS
 class PartialUpdates:
     """The merger of a mode of partial updates.
 
-    ``ordering`` is empty if the newer version wins. ``unavailable`` is the text that stands for an unchanged value.
+    ``ordering`` is empty if the newer version wins. ``unavailable``: the text that means an unchanged value.
     """
 
     ordering: tuple[str, ...]
@@ -76,7 +76,7 @@ def _differ(before: pa.Table, after: pa.Table) -> Mask:
 
 @dataclass(frozen=True, slots=True)
 class PartialUpdateLaw(MergeLaw):
-    """The law of version 9 beside such a merger, for pairs with a delete: one without an ordering value makes the newer version win."""
+    """The law of version 9 with such a merger, for pairs with a delete: a delete without an ordering value makes the newer version win."""
 
     def newer_wins(
         self, newer: Versions, older: Versions, *, in_logs: bool = False, mixed: Mask | bool = False

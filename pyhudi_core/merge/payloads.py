@@ -1,11 +1,11 @@
-"""Hudi's payload classes as mergers of Arrow tables. A table that names one of them merges as Hudi does.
+"""Hudi's payload classes as mergers of Arrow tables. A table that names one of these classes merges as Hudi does.
 
-Rules of release 1.0.2's file group reader, which asks `combineAndGetUpdateValue` of the newer version both between entries of the logs and over the
-base row. Neither version is a delete: those are settled by the ordering columns before. A payload may turn the pair into a delete
-(``gone``); between two log entries Hudi then keeps the older one, over a base row it drops the row. Debezium's payloads do so too where the older
-version is a row that says it is deleted.
+The rules are those of release 1.0.2's file group reader, which calls `combineAndGetUpdateValue` of the newer version both between entries of the
+logs and over the base row. Before, the ordering columns have decided about deletes, so neither version is a delete. A payload may turn the pair into
+a delete (``gone``); between two log entries Hudi then keeps the older entry, over a base row it drops the row. Debezium's payloads do the same if
+the older version is a row with a delete flag.
 
-Where releases differ, the rule is that of 1.0: with equal sequence numbers of MySQL the older version stays (1.2 takes the newer one).
+If releases differ, the rule of 1.0 applies: with equal sequence numbers of MySQL the older version stays (1.2 takes the newer version).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class EventTimePayload(_Payload):
     """The version with the higher ordering value wins; of equal ones, the newer version."""
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
-        """Return one whole version of each pair."""
+        """Return one complete version of each pair."""
         wins = not_lower(newer.select(self.ordering), older.select(self.ordering))
         return MergedPairs(choose(older, newer, wins), none_of(newer))
 
@@ -74,7 +74,7 @@ class FirstValuePayload(_Payload):
     combines: ClassVar[bool] = True
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
-        """Return one whole version of each pair."""
+        """Return one complete version of each pair."""
         wins = ~not_lower(older.select(self.ordering), newer.select(self.ordering))
         for name in self.ordering[:1]:
             wins |= mask(pc.is_null(older.column(name)))
@@ -94,7 +94,7 @@ class NonDefaultsPayload(_Payload):
 class PartialUpdatePayload(_Payload):
     """The version with the higher ordering value wins. Its missing values come from the other version; its meta columns come from the newer one.
 
-    ``in_logs``: whether both versions are in logs. There Hudi stores ordering values of some types in two Java classes, which it cannot compare.
+    ``in_logs``: whether both versions are in logs. In logs, Hudi stores ordering values of some types in two Java classes, which it cannot compare.
     """
 
     in_logs: bool = True
@@ -152,7 +152,7 @@ class MySqlPayload(_Payload):
         return _says(rows, _OPERATION, "d")
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
-        """Return one whole version of each pair."""
+        """Return one complete version of each pair."""
         _refuse_absent(self.needs, newer)
         _require(newer.column(_SEQUENCE), _SEQUENCE)
         new, old = _sequences(newer), _sequences(older)
@@ -207,7 +207,7 @@ PAYLOADS: Mapping[str, Callable[[tuple[str, ...]], TableMerger]] = MappingProxyT
 
 
 def choose(first: pa.Table, second: pa.Table, take_second: Mask) -> pa.Table:
-    """Return for each pair the row of the second table if the mask says so, else the row of the first table."""
+    """Return for each pair the row of the second table if the mask says so, otherwise the row of the first table."""
     if not take_second.any():
         return first
     if take_second.all():

@@ -1,4 +1,4 @@
-"""Mergers, which make one row of two versions for tables whose merge mode is CUSTOM; and the merge law of a table.
+"""Mergers, which make one row from two versions in tables whose merge mode is CUSTOM; and the merge law of a table.
 
 Specification, "RecordMerger API". A merger takes many pairs at once, as two Arrow tables of the same schema and length, and returns one row for each
 pair. Users register a merger under the name in the table's properties: the merge strategy id (``hoodie.record.merge.strategy.id``), or the name of a
@@ -183,7 +183,7 @@ def find_merger(config: TableConfig) -> TableMerger | None:
 def why_unfit(config: TableConfig, schema: pa.Schema, *, new: bool = False) -> str | None:
     """Return why the merger of a table cannot merge rows of these columns; None if it can, or if it is unknown.
 
-    A payload class names the columns that it needs. A user's merger is called with empty tables. ``new``: the table is being created, so columns
+    A payload class names its required columns. A user's merger is called with empty tables. ``new``: the table is being created, so columns
     without which a payload class has no effect are also required.
     """
     merger, name = find_merger(config), merger_name(config)
@@ -254,7 +254,7 @@ def unknown_merger(config: TableConfig, *, new: bool = False) -> UnsupportedTabl
 
 
 def _known(name: str) -> str:
-    """Return the payload class that a name may stand for, and the known ones."""
+    """Return the payload class that a name may mean, and the known classes."""
     by_end = {known.rpartition(".")[2].lower(): known for known in reversed([*PAYLOADS])}
     near = get_close_matches(name.rpartition(".")[2].lower(), by_end, n=1)
     means = f"Did you mean {by_end[near[0]]}? " if near else ""

@@ -1,15 +1,15 @@
 """Hudi's metadata table: a merge-on-read table below ``.hoodie/metadata``. It lists the data table's files, with their statistics and indexes.
 
 Read these modules in this order: `names` (its partitions), `record_schema` and `records` (its rows), `slices` and `file_groups` (where the row of a
-key is; for version 6 `older_slices`), `reader` (look-ups). Each layer uses the metadata table for its own part:
+key is; for version 6 `older_slices`), `reader` (look-ups). Each layer has its own use of the metadata table:
 
-1. A read skips files by it: `listing` for ``snapshot/``, `statistics` for ``read/pruning.py``, and ``read/files_to_read.py``.
-2. A write looks up keys in it: ``index/record_index.py`` and ``index/listed_filters.py``.
+1. A read skips files: `listing` for ``snapshot/``, `statistics` for ``read/pruning.py``, and ``read/files_to_read.py``.
+2. A write looks up keys: ``index/record_index.py`` and ``index/listed_filters.py``.
 3. A commit adds its part: `changes`, then ``write/metadata_part/``. ``transaction/companion.py`` publishes both commits by one decision.
-4. It is made, or gets an index: `new_metadata_table` and `first_records`, then ``write/first_metadata/``; while writers write, by
-   ``services/indexing/``.
+4. A metadata table is made, or gets an index: `new_metadata_table` and `first_records`, then ``write/first_metadata/``; while writers write, by
+``services/indexing/``.
 5. Its own services: `compacting`, then ``services/metadata/``, where `metadata_tables` has the calls of its owner.
-6. It, or one of its indexes, is removed: ``transaction/metadata_removal.py``.
+6. The metadata table, or one of its indexes, is removed: ``transaction/metadata_removal.py``.
 
 How to add a kind of record:
 

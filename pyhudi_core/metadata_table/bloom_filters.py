@@ -1,6 +1,6 @@
 """Records of ``bloom_filters``: the filter of each base file, as its footer has it (specification, "Bloom Filter Index").
 
-Only the footers of files are read. A file without a filter has no record; readers then look into the file itself.
+Only the footers of files are read. A file without a filter has no record; readers then read the filter in the file itself.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ class BloomFilterIndex:
 
     @property
     def partition(self) -> str:
-        """As `FileIndex.partition`."""
+        """Return the partition, as `FileIndex.partition`."""
         return names.BLOOM_FILTERS
 
     @property
     def schema(self) -> pa.Schema:
-        """As `FileIndex.schema`: type code, instant and text of each filter."""
+        """Return the schema, as `FileIndex.schema`: type code, instant and text of each filter."""
         return pa.schema([KEY_FIELD, (_TYPE, pa.string()), (_INSTANT, pa.string()), (_FILTER, pa.binary())])
 
     @property
     def of_slices(self) -> bool:
-        """As `FileIndex.of_slices`."""
+        """Say whether entries describe slices, as `FileIndex.of_slices`."""
         return False
 
     @property
     def hashed(self) -> None:
-        """As `FileIndex.hashed`."""
+        """Return the function, as `FileIndex.hashed`."""
 
     def entries(self, storage: Storage, change: GroupEntries) -> Iterator[pa.RecordBatch]:
-        """As `FileIndex.entries`: an entry for each new base file that has a filter."""
+        """Yield the entries, as `FileIndex.entries`: an entry for each new base file with a filter."""
         for path in change.new:
             name = split(path)[1]
             parsed = parse_data_file(name)

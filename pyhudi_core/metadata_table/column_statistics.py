@@ -125,7 +125,7 @@ class ColumnBounds:
 
 @dataclass(frozen=True, slots=True)
 class FileBounds:
-    """The bounds of all columns of one kind: each is one column of one file, or of one partition.
+    """The bounds of all columns of one kind; each row has the bounds of one column in one file or partition.
 
     Attributes:
         column: the column's name.

@@ -59,7 +59,7 @@ class LogWriting:
     announces: bool = True
 
     def write(self, partition: str, number: int, version: int, records: Records) -> WriteStat:
-        """Write one log file of a file group. The records are those of this file group, sorted by key."""
+        """Write one log file of a file group. The records of this file group, sorted by key."""
         log = self.made(partition, number, version, records)
         log.write()
         return log.stat

@@ -1,9 +1,9 @@
 """Detect lost files of the metadata table: a completed commit names them, but they are missing or shorter than it says.
 
-Without one of its logs, a slice has old entries: statistics that are too narrow, and keys that nobody finds. Reads would omit rows, and writes would
-write keys twice. So readers and writers refuse such a partition. A commit of this package lists, in the data table's commit, the files of its part of
-the metadata table, and the number of file groups per base file time. Readers read that commit anyway. For a commit of another writer, the metadata
-table's own commit is read.
+Without one of its logs, a slice has outdated entries: statistics that are too narrow, and keys that no look-up finds. Reads would omit rows, and
+writes would write keys twice. So readers and writers refuse such a partition. A commit of this package lists, in the data table's commit, the files
+of its part of the metadata table, and the number of file groups per base file time. Readers read that commit anyway. For a commit of another writer,
+the metadata table's own commit is read.
 
 Files of older slices are not needed: their entries are in the base file. Files from before a partition was built again are not needed either.
 """
@@ -43,7 +43,7 @@ class Said:
     counts: Mapping[str, Mapping[str, int]] | None = None
 
     def lost(self, partition: str, found: Mapping[str, int], bases: Bases) -> str:
-        """Return the path of a lost file, below the metadata table; empty if none is lost. ``found``: sizes by file name."""
+        """Return the path of a lost file, relative to the metadata table; empty if none is lost. ``found``: sizes by file name."""
         for path, size in self.files.items():
             folder, name = split(path)
             if folder == partition and found.get(name, -1) < size and self._is_needed(name, bases):
@@ -70,7 +70,7 @@ class CommittedFiles:
     """The files of a metadata table as its completed commits list them.
 
     Attributes:
-        folder: its timeline.
+        folder: the timeline of the metadata table.
         data: the timeline of the data table.
         whole: whether the metadata table's own commits are read for every instant on the data table's timeline, as `check` does.
     """
@@ -149,7 +149,7 @@ class CommittedFiles:
         return known
 
     def _body(self, instant: Instant) -> CommitMetadata:
-        """Return the metadata table's own commit. It is empty if the metadata table is gone, or if only `check` reports the damage."""
+        """Return the metadata table's own commit. The result is empty if the metadata table is gone, or if only `check` reports the damage."""
         try:
             return self.folder.read_commit(instant)
         except SnapshotExpiredError:

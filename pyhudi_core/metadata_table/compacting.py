@@ -1,8 +1,8 @@
 """Merge a slice of the metadata table into the entries of one base file (specification, "Metadata Table").
 
-Most keys have one entry: statistics of a file, or the place of a key. Their bytes are copied unchanged, column by column. Keys with several entries
-of a kind that is merged (lists of files, statistics) are few, and are decoded, merged and encoded one by one (``merging``). A delete removes earlier
-entries. Memory is bounded by one slice.
+Most keys have one entry: statistics of a file, or the location of a key. Their bytes are copied unchanged, column by column. Keys with several
+entries of a kind that is merged (lists of files, statistics) are few, and are decoded, merged and encoded one by one (``merging``). A delete removes
+earlier entries. Memory is bounded by one slice.
 """
 
 from __future__ import annotations

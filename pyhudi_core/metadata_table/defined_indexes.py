@@ -29,7 +29,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class IndexedTable:
-    """What an index needs to know of its table: how slices are merged, the columns without meta columns, and whether all sessions are in UTC."""
+    """The facts that an index needs about its table: how slices are merged, the columns without meta columns, and whether all sessions are in UTC."""
 
     merging: Merging
     schema: pa.Schema
@@ -62,12 +62,12 @@ class IndexKind:
 
 
 def kind_of(partition: str) -> IndexKind | None:
-    """Return the kind of a partition of the metadata table; None if it is not defined by a user, or not supported."""
+    """Return the kind of a partition of the metadata table; None if no user defined it, or if it is not supported."""
     return next((kind for kind in KINDS if partition.startswith(kind.prefix)), None)
 
 
 def needs_of(partition: str) -> frozenset[str]:
-    """Return the partitions that an index on a column needs; none for other indexes."""
+    """Return the partitions that an index on a column requires; none for other indexes."""
     kind = kind_of(partition)
     return frozenset() if kind is None else kind.needs
 

@@ -74,7 +74,7 @@ def _texts_of(seconds: pa.Array, form: str) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function of an expression index: its column types, also in words; its values; and how they are stored (None: as the column's)."""
+    """A function of an expression index: its column types, also in words; its values; and their stored type (None: the column's type)."""
 
     takes: Callable[[pa.DataType], bool]
     taken: str
@@ -96,7 +96,7 @@ FUNCTIONS: Mapping[str, Function] = {
 
 
 def why_not(function: str, column: pa.DataType, options: Mapping[str, str], *, utc: bool) -> str:
-    """Say why this release supports no index on a function of such a column; empty if it does. ``utc``: the readers' sessions are in UTC."""
+    """Say why this release supports no index on a function of such a column; empty if it supports it. ``utc``: the readers' sessions are in UTC."""
     known = FUNCTIONS.get(function)
     if known is None:
         return f"is of the function {function!r}, which this release does not write; it writes {', '.join(FUNCTIONS)}"
@@ -121,7 +121,7 @@ class ExpressionIndex:
         partition: its partition of the metadata table.
         column: the column.
         function: one of `FUNCTIONS`.
-        form: the format of the texts of ``from_unixtime``, for strftime.
+        form: the text format of ``from_unixtime``, for strftime.
         merging: how the table's logs are read.
         table_schema: the columns of the table, without meta columns.
         statistics: how bounds are stored.
@@ -137,14 +137,14 @@ class ExpressionIndex:
 
     @property
     def kind(self) -> BoundsKind:
-        """How the bounds are stored."""
+        """Return how the bounds are stored."""
         found = self.statistics.kind_of(FUNCTIONS[self.function].result or self.table_schema.field(self.column).type)
         assert found is not None, f"{self.function} of {self.column} has no bounds"
         return found
 
     @property
     def schema(self) -> pa.Schema:
-        """As `FileIndex.schema`: statistics of a file or of a partition, as its type says."""
+        """Return the schema, as `FileIndex.schema`: statistics of a file or of a partition, as its type says."""
         kept = self.kind.type
         counts = [(name, pa.int64()) for name in ("nulls", "values", "size")]
         return pa.schema(
@@ -153,17 +153,17 @@ class ExpressionIndex:
 
     @property
     def of_slices(self) -> bool:
-        """As `FileIndex.of_slices`."""
+        """Say whether entries describe slices, as `FileIndex.of_slices`."""
         return False
 
     @property
     def hashed(self) -> None:
-        """As `FileIndex.hashed`."""
+        """Return the function, as `FileIndex.hashed`."""
 
     def entries(self, storage: Storage, change: GroupEntries) -> Iterator[pa.RecordBatch]:
-        """Return the entries, as `FileIndex.entries`: for each new file, one of the file and one of its partition.
+        """Yield the entries, as `FileIndex.entries`: for each new file, one of the file and one of its partition.
 
-        A log with only deletes has none.
+        A log with only deletes has no entry.
         """
         for path in change.new:
             name = split(path)[1]

@@ -24,7 +24,7 @@ class GroupEntries:
     Attributes:
         partition: its partition path.
         new: the written files, relative to the table, without change logs.
-        before: the newest slice before; None if there was none.
+        before: the previous newest slice; None if there was none.
         after: the newest slice after; None if the group is replaced.
     """
 
@@ -49,7 +49,7 @@ class FileIndex(Protocol):
 
     @property
     def of_slices(self) -> bool:
-        """Whether its entries describe the rows of slices, not single files. A service that keeps all rows changes none of these entries."""
+        """Whether its entries describe the rows of slices, not single files. A service that keeps all rows changes no entry of such an index."""
         ...
 
     @property

@@ -3,7 +3,7 @@
 Specification, "Metadata Table"; tried against releases 1.0 to 1.2. A key's text determines its file group, so the number of file groups of a
 partition never changes. Each file group has a file from the beginning: without records, it is a log with an empty list of deletes.
 
-A base file has no bloom filter: one block of the file answers as fast, and all releases read it.
+A base file has no bloom filter: a look-up in one block of the file is as fast, and all releases read it.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def split(records: Records, groups: int) -> Iterator[tuple[int, Records]]:
 
 
 def log_file(partition: str, requested_time: str, records: Records) -> bytes:
-    """Return the bytes of a log file: a block of records, and one of removals. The records are sorted by key."""
+    """Return the bytes of a log file: a block of records, and a block of removals. The records are sorted by key."""
     parts: list[bytes] = []
     if len(records):
         headers = {Header.INSTANT_TIME: requested_time, Header.SCHEMA: records.schema}

@@ -1,7 +1,7 @@
 """The first content of a metadata table: all files of an existing table, and the ranges of their columns.
 
-Only files that a completed commit names are listed. Statistics come from Parquet footers. Logs and base files of other formats have none, so readers
-do not skip them.
+Only files that a completed commit names are listed. Statistics come from Parquet footers. Logs and base files of other formats have no statistics,
+so readers do not skip them.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _is_log(path: str) -> bool:
 def _together(groups: Sequence[ColumnRange | None], rows: Sequence[int], kind: pa.DataType) -> ColumnRange:
     """Return the range of several row groups. A bound is unknown if one row group with values has no bound.
 
-    For floating-point columns it is unknown whether they have NaN.
+    For floating-point columns it is unknown whether they contain NaN.
     """
     if any(group is None or group.null_count is None for group in groups):
         return ColumnRange(None, None, None)

@@ -69,7 +69,7 @@ class IndexDefinition:
 
 
 def read_definitions(storage: Storage, path: str) -> tuple[IndexDefinition, ...]:
-    """Return the indexes that a table defines; none if the file is missing or cannot be read."""
+    """Return the indexes that a table defines; none if the file is missing or unreadable."""
     try:
         info = storage.head(path)
         if info is None:
@@ -97,7 +97,7 @@ def of_record_index(version: str) -> tuple[IndexDefinition, ...]:
 
 
 def _said(version: str) -> str:
-    """Return the version in the definition of a table-wide index; empty for the first version, because some releases know only one."""
+    """Return the version in the definition of a table-wide index; empty for the first version, because some releases have only that one."""
     return "" if version == V1 else version
 
 
@@ -109,7 +109,7 @@ def statistics_version(definitions: Iterable[IndexDefinition]) -> str:
 def changed_definitions(
     known: bytes | None, added: Sequence[IndexDefinition] = (), removed: Sequence[str] = ()
 ) -> bytes:
-    """Return the definitions with the added ones, and without the removed names.
+    """Return the definitions with the additions, and without the removed names.
 
     ``known``: the bytes of the file, None if there is none. If they cannot be read, the result replaces them.
     """

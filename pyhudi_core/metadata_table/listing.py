@@ -14,7 +14,7 @@ from pyhudi_core.storage.base import ObjectInfo
 class MetadataListing:
     """Lists a data table's files from the metadata table. The partitions of one `prepare` call are looked up together.
 
-    Without such a call, the first requested partition is looked up alone, and then all others, because the caller probably needs them all.
+    Without such a call, the first requested partition is looked up alone, and then all others, because the caller probably needs all of them.
     ``instead`` lists the storage; it is used if another process has dropped the metadata table.
     """
 
@@ -34,7 +34,7 @@ class MetadataListing:
         return self._partitions
 
     def prepare(self, partitions: Iterable[str]) -> None:
-        """Look up the unknown ones among these partitions, and no others."""
+        """Look up the partitions that are not known yet, and no others."""
         unknown = tuple(path for path in dict.fromkeys(partitions) if path not in self._files)
         if unknown:
             self._look_up(unknown)

@@ -81,7 +81,7 @@ def partition_name(partition: str) -> str:
 
 
 def partition_path(name: str) -> str:
-    """Return the partition path of such a name, the inverse of `partition_name`."""
+    """Return the partition path that a name in the metadata table means: the inverse of `partition_name`."""
     return "" if name == NON_PARTITIONED else name
 
 
@@ -121,7 +121,7 @@ def secondary_key(secondary: str, record_key: str = "") -> str:
 
 
 def secondary_keys(values: pa.Array, record_keys: pa.Array) -> pa.Array:
-    """Return the keys of the secondary index entries of many rows, in columns; texts without nulls."""
+    """Return the keys of the secondary index entries of many rows, computed in columns; texts without nulls."""
     return pc.binary_join_element_wise(_escaped_texts(values), _escaped_texts(record_keys), "$")
 
 
@@ -248,7 +248,7 @@ def families_of(partition: str, pieces: Sequence[SlicePiece]) -> dict[str, list[
 
 
 def damage(partition: str, what: str) -> CorruptHFileError:
-    """Return the error for a listed partition whose files are not as they must be. ``what`` says that, as a clause."""
+    """Return the error for a listed partition whose files are wrong. ``what``: the damage, as a clause."""
     return CorruptHFileError(
         f"A partition of the metadata table is listed but {what}",
         path=f"{FOLDER}/{partition}",

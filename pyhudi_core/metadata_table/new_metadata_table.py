@@ -1,8 +1,8 @@
 """The properties and the first files of a metadata table (specification, "Metadata Table").
 
 A metadata table is a merge-on-read table of HFiles below ``.hoodie/metadata``. Each partition is built by its own deltacommit, whose requested time
-marks it as the first one; ``files`` is always built first. This module does not decide when: the data table's properties list a partition when it is
-complete.
+marks it as the first one; ``files`` is always built first. The data table's properties list a partition when it is complete; this module does not
+decide when.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The list of files in the metadata table of version 6.
 
-Format reference: versions 1.11. Its timeline has layout 1. Times of instants have 17 digits, those of the data table, or 20: services and builds add
-three digits to the time of a deltacommit. A log has in its name the time of its base file, or of a pending compaction. So the name does not show who
-wrote the blocks: blocks count by their own instants.
+Format reference: versions 1.11. Its timeline has layout 1. Times of instants have 17 digits, as those of the data table, or 20: services and builds
+add three digits to the time of a deltacommit. The name of a log has the time of its base file, or of a pending compaction. So the name does not show
+who wrote the blocks: blocks count by their own instants.
 
-This package cannot build such a metadata table again, and a writer of an old release may delete it while it is listed. A listing of the folders gives
-the same files. So after any error the reader lists the folders.
+This package cannot build such a metadata table again, and a writer of an old release may delete a listed metadata table. A listing of the folders
+gives the same files. So after any error the reader lists the folders.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Query the metadata table: which files exist, their statistics, and the location of a key.
 
-There is no fallback here: ``snapshot`` decides whether the metadata table can be trusted. The answers describe the current state; a reader of an
+This module has no fallback: ``snapshot`` decides whether the metadata table can be trusted. The answers describe the current state; a reader of an
 earlier state filters them by visibility, as it filters a listing of the storage.
 """
 
@@ -70,7 +70,7 @@ _UUID_DIGITS = [place for place in range(_UUID_LENGTH) if place not in (8, 13, 1
 
 @dataclass(slots=True)
 class MetadataTable:
-    """The metadata table of a data table; ``partitions`` are those in the data table's properties."""
+    """The metadata table of a data table; ``partitions``: the partitions in the data table's properties."""
 
     slices: MetadataSlices
     partitions: tuple[str, ...]
@@ -86,7 +86,7 @@ class MetadataTable:
         whole: bool = False,
         own: Timeline | None = None,
     ) -> MetadataTable:
-        """Read the metadata table's timeline, and nothing else yet. Arguments as for `MetadataSlices.load`."""
+        """Read only the metadata table's timeline. Arguments as for `MetadataSlices.load`."""
         kind = older_slices.OlderSlices if folder.layout.is_older else MetadataSlices
         return cls(kind.load(data, folder, whole=whole, own=own), tuple(partitions))
 
@@ -95,11 +95,11 @@ class MetadataTable:
         return partition in self.partitions
 
     def unless_dropped(self, use: Callable[[], _T]) -> _T | None:
-        """Return what ``use`` returns; None if an index that it uses is not listed any more.
+        """Return the result of ``use``; None if an index that it uses is no longer listed.
 
         A drop unlists an index before it deletes files. So if an index is still listed after its files were found, all of them existed. The check
         reads the properties when an index is used for the first time. Every read uses the list of files, so for this list the folder's marker is
-        sufficient, which a drop deletes before other files (`metadata_removal.remove_files`).
+        sufficient: a drop deletes the marker before other files (`metadata_removal.remove_files`).
         """
         try:
             found = use()
@@ -199,7 +199,7 @@ class MetadataTable:
         """Return the locations of record keys: columns key, partition, file_id, instant_ms. Unknown keys have no row.
 
         Only HFile blocks that can hold one of the keys are read, and no key becomes a Python object.
-        A partitioned index (release 1.2) may have one key in several partitions, with a row for each.
+        An index by partition (release 1.2) may have one key in several partitions, with a row for each.
         """
         wanted = keys if isinstance(keys, pa.Array | pa.ChunkedArray) else pa.array(keys, pa.string())
         if isinstance(wanted, pa.ChunkedArray):
@@ -324,7 +324,7 @@ def _range(stats: merging.Record, partition: str) -> ColumnRangeOfFile:
 
 
 def _newest(arrivals: Iterable[Arrival], column: str) -> pa.Table:
-    """Return the newest entry of each key, without keys whose newest entry is a delete. Columnar, because there may be very many."""
+    """Return the newest entry of each key, without keys whose newest entry is a delete. Works in columns, because there may be very many entries."""
     parts: list[pa.Table] = []
     for arrival in together(arrivals):
         if arrival.entries is None:

@@ -24,7 +24,7 @@ KEY = "key"
 
 
 class RecordType(IntEnum):
-    """The kind of a record; the numbers are those of its field ``type``."""
+    """The kind of a record; the numbers are the values of its field ``type``."""
 
     PARTITION_LIST = 1
     FILE_LIST = 2
@@ -46,7 +46,7 @@ class Records:
         values: the Avro bytes of the records without a file name, if they are known.
         which: for each record, the row of ``columns`` with its fields, if many records share one row: all keys of a file group have the same
             location.
-        schema: the schema of the encoded records; `TYPED_SCHEMA` if one of them names the type of its values.
+        schema: the schema of the encoded records; `TYPED_SCHEMA` if a record names the type of its values.
     """
 
     keys: pa.StringArray
@@ -119,7 +119,7 @@ class Records:
         return Records(of(self.keys), columns, self.gone.slice(0, 0), values, which, self.schema)
 
     def encoded(self, file_name: str | None = None) -> pa.LargeBinaryArray:
-        """Return the Avro bytes of each record. The key is empty, as readers take it from the file; ``file_name`` is that of a base file."""
+        """Return the Avro bytes of each record. The key is empty, because readers take it from the file; ``file_name``: the name of the base file."""
         if file_name is None and self.values is not None:
             return self.values
         count = len(self) if self.which is None else len(next(iter(self.columns.values())))
@@ -157,8 +157,8 @@ def locations(keys: pa.Array, partitions: pa.Array, file_ids: pa.Array, instant_
 
     Args:
         keys, partitions, file_ids: equally many; record key, partition path and file id of each row.
-        instant_ms: the requested time of the commit that brought the key, in milliseconds since 1970 in the time zone of the table's timeline;
-            one for all, or one for each.
+        instant_ms: the requested time of the commit that added the key, in milliseconds since 1970 in the time zone of the table's timeline; one for
+            all, or one for each.
     """
     times = pa.repeat(pa.scalar(instant_ms, pa.int64()), len(keys)) if isinstance(instant_ms, int) else instant_ms
     which, (partitions, file_ids, times) = _distinct(partitions, file_ids, times)
@@ -230,7 +230,7 @@ def _uuid_bits(file_id: str) -> tuple[int, int, int]:
 
 
 def _joined(parts: Sequence[Records]) -> tuple[dict[str, pa.Array], str]:
-    """Return the fields of all changes, and a schema that has them. Records of the older schema have no value in the other fields."""
+    """Return the fields of all changes, and a schema with these fields. Records of the older schema have no value in the other fields."""
     schema = next((part.schema for part in parts if part.schema != SCHEMA), SCHEMA)
     fields = list(dict.fromkeys(name for part in parts for name in part.columns))
     return {name: pa.concat_arrays([part.column(name, schema) for part in parts]) for name in fields}, schema

@@ -46,12 +46,12 @@ class SecondaryEntries:
 
     @property
     def own(self) -> pa.Array:
-        """The entries that the index must have."""
+        """Return the entries that the index must have."""
         return pa.concat_arrays([self.filled, self.nulls])
 
     @property
     def known(self) -> pa.Array:
-        """The entries that the index may have."""
+        """Return the entries that the index may have."""
         return pa.concat_arrays([self.filled, self.nulls, self.foreign])
 
 
@@ -65,7 +65,7 @@ class SecondaryIndex:
         merging: how a slice is read with its logs.
         table_schema: the columns of the table, without meta columns.
         newer: the index has the form of release 1.1 and newer (``IndexDefinition.version``).
-        by_value: the value alone chooses the file group of an entry (version 2).
+        by_value: only the value chooses the file group of an entry (version 2).
     """
 
     partition: str
@@ -77,17 +77,17 @@ class SecondaryIndex:
 
     @property
     def hashed(self) -> Callable[[pa.Array], pa.Array] | None:
-        """As `FileIndex.hashed`."""
+        """Return the function, as `FileIndex.hashed`."""
         return names.hashed_part if self.by_value else None
 
     @property
     def schema(self) -> pa.Schema:
-        """As `FileIndex.schema`: with a column that says whether the entry is removed."""
+        """Return the schema, as `FileIndex.schema`: with a column that says whether the entry is removed."""
         return pa.schema([KEY_FIELD, (_GONE, pa.bool_())])
 
     @property
     def of_slices(self) -> bool:
-        """As `FileIndex.of_slices`."""
+        """Say whether entries describe slices, as `FileIndex.of_slices`."""
         return True
 
     def entries(self, storage: Storage, change: GroupEntries) -> Iterator[pa.RecordBatch]:

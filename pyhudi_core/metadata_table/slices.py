@@ -135,7 +135,7 @@ class MetadataSlices:
         self._early.add(partition)
 
     def read_ahead(self, partitions: Iterable[str] = ()) -> None:
-        """On a network storage: list the folders of these partitions and of the list of files, and read the small files of the latter.
+        """On a network storage, list the folders of these partitions and of the list of files, and read the small files of the list of files.
 
         A lost file raises no error here; the later read raises it.
         """
@@ -296,7 +296,7 @@ class MetadataSlices:
         )
 
     def builds(self) -> tuple[Instant, ...]:
-        """Return the instants that built partitions for the first time. The first of them is also found in the archived timeline."""
+        """Return the instants that built partitions for the first time. The first such instant is also found in the archived timeline."""
         active = tuple(i for i in self.own if i.requested_time.startswith(INITIAL_INSTANTS))
         if active or not self.own.has_history:
             return active
@@ -360,7 +360,7 @@ class MetadataSlices:
         return self._counted
 
     def base_times(self, partition: str) -> dict[str, int]:
-        """Return the number of file groups of a partition by the requested time of their base file; the empty text stands for no base file."""
+        """Return the number of file groups of a partition by the requested time of their base file; the empty text means no base file."""
         pieces = self.pieces_to_write(partition)
         return Counter("" if piece.base is None else piece.base.name.requested_time for piece in pieces)
 
@@ -424,7 +424,7 @@ def with_keys(keys: Sequence[str]) -> Find:
 
 
 def with_key_column(keys: pa.StringArray) -> Find:
-    """Return the entries with the keys of a column. Of many keys, none becomes a Python object; they are sorted if there is a file to search."""
+    """Return the entries that have one of these keys. With many keys, no key becomes a Python object; keys are sorted if a file must be searched."""
     if len(keys) <= FEW:
         return with_keys(keys.to_pylist())
 

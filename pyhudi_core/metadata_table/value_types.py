@@ -1,7 +1,7 @@
-"""The types of values in statistics, for records that name them (version 2 of indexes; `HoodieValueTypeInfo` of release 1.1).
+"""The types of values in statistics, for records that name their types (version 2 of indexes; `HoodieValueTypeInfo` of release 1.1).
 
-A number names the type; for decimals a text has precision and scale. Decimals are stored as the bytes of their unscaled number, days as a number, and
-timestamps as a number in the unit of their column.
+A number names the type; for decimals, a text has precision and scale. Decimals are stored as the bytes of their unscaled number, days as a number,
+and timestamps as a number in the unit of their column.
 """
 
 from __future__ import annotations
@@ -81,9 +81,9 @@ def number_of(value: Any, info: Mapping[str, Any]) -> Any:
 
 
 def as_newer(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
-    """Return the older one of two statistics, converted to the type of the newer one, and this type.
+    """Return the older statistics, converted to the type of the newer statistics, and this type.
 
-    A bound that the newer type cannot hold exactly becomes a bound outside all of its values, because a range may be too wide but never too narrow.
+    A bound that the newer type cannot hold exactly becomes a bound outside all of its values, because a range may be too wide, but not too narrow.
     """
     mine, its = old.get(VALUE_TYPE), new.get(VALUE_TYPE)
     if its is None or mine is None or mine == its or mine["typeOrdinal"] == _NULL:

@@ -1,8 +1,8 @@
-"""Change the columns of a table by explicit verbs: drop, rename, retype, add and reorder.
+"""Change the columns of a table: drop, rename, retype, add and reorder.
 
-All verbs of one change apply at once. ``drop``, ``rename`` and ``retype`` use the old names, so two columns can swap their names; ``add`` and
+All changes of one call apply at once. ``drop``, ``rename`` and ``retype`` use the old names, so two columns can swap their names; ``add`` and
 ``order`` use the new names. Nested columns have dotted paths; ``element`` means the elements of an array, and ``value`` the values of a map. The
-rules for types are those of Hudi's ``ALTER TABLE``, without those that can fail or that lose digits.
+rules for types are the rules of Hudi's ``ALTER TABLE``, without conversions that can fail or lose digits.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class ColumnChanges:
 
     @property
     def of_columns(self) -> bool:
-        """Whether columns change, and not rules alone."""
+        """Say whether columns change, and not only rules."""
         return bool(self.add or self.touched or self.order)
 
 
@@ -137,7 +137,7 @@ class _Change:
     ordered: set[str]
 
     def level(self, fields: list[pa.Field], old: str, new: str, *, named: bool = True) -> list[pa.Field]:
-        """Return the columns inside of ``old`` (the old path) as they are inside of ``new`` (the new path).
+        """Return the columns inside of ``old`` (the old path) with their names and types inside of ``new`` (the new path).
 
         ``named``: whether these columns have names.
         """

@@ -43,7 +43,7 @@ def _rather(argument: str, absent: Sequence[str], names: Sequence[str]) -> str |
 
 
 def refuse_types(schema: pa.Schema, keys: Iterable[str], partitions: Iterable[str], orderings: Iterable[str]) -> None:
-    """Raise `InvalidOptionError` for a column on which every later write would fail: without a text for the key or the folder, or without order."""
+    """Raise `InvalidOptionError` for column types that fail in every later write: without a text for the key or the folder, or without order."""
     nested = "nested values have no order"
     problems = [
         *(("record_key", name, text_problem(schema.field(name).type, timestamps=True)) for name in keys),

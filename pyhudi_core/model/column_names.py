@@ -2,13 +2,13 @@
 
 The rule of `snake_case`, in this order:
 
-1. letters with marks become plain ones (ä, ö, ü and ß become ae, oe, ue and ss; é becomes e);
+1. letters with marks become plain letters (ä, ö, ü and ß become ae, oe, ue and ss; é becomes e);
 2. every run of other characters becomes one underscore;
 3. an underscore separates the words of a name such as OrderId, and letters become small;
-4. underscores at the end are removed, and underscores at the beginning if the name did not begin with them; before a digit at the beginning one is
-   added.
+4. underscores at the end are removed, and underscores at the beginning if the name did not begin with one; a leading digit gets an underscore before
+it.
 
-Two columns that would get one name are refused, and so is a name without any letter or digit of ASCII.
+Two columns with one resulting name are refused, and so is a name without any ASCII letter or digit.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _list_of(kind: pa.DataType, inner: pa.Field) -> pa.DataType:
 
 
 class Renamed:
-    """The values of a batch under the names of a schema with the same types, without a copy. ``pa.record_batch(Renamed(...))`` is the batch."""
+    """The values of a batch under the names of another schema with the same types, without a copy. ``pa.record_batch(Renamed(...))`` is the batch."""
 
     def __init__(self, batch: pa.RecordBatch, schema: pa.Schema) -> None:
         self._batch = batch
@@ -122,5 +122,5 @@ class Renamed:
 
 
 def renamed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return the batch under the names of a schema that has the same types in the same order."""
+    """Return the batch with the names of a schema that has the same types in the same order."""
     return pa.record_batch(Renamed(batch, schema))

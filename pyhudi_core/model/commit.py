@@ -57,7 +57,7 @@ class WriteStat:
         log_files: for such a log, the names of all logs of its slice, itself included; not read from commits.
         combined: rows of the batch that were combined with another row of their key before the write; not read from commits.
         slice_logs: for a log, the number of logs in its slice, itself included; not read from commits.
-        merged_logs, merged_bytes, merged_entries: what a compaction merged: log files, their bytes, and the entries in them.
+        merged_logs, merged_bytes, merged_entries: the input of a compaction: log files, their bytes, and their entries.
     """
 
     file_id: str
@@ -158,7 +158,7 @@ class CommitMetadata:
 
     @property
     def extra_metadata(self) -> Mapping[str, str]:
-        """The extra metadata, under the name of the argument of every write. `extra` is the same."""
+        """The extra metadata, under the name of the argument of every write. `extra` returns the same mapping."""
         return self.extra
 
     @property
@@ -168,7 +168,7 @@ class CommitMetadata:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the commit wrote and replaced nothing, and only carries extra metadata."""
+        """Whether the commit wrote and replaced no file, and only stores extra metadata."""
         return not self.stats and not any(self.replaced.values())
 
     @property

@@ -69,7 +69,7 @@ def new_file_id(uuid: Callable[[], str]) -> str:
 def new_file_prefix(uuid: Callable[[], str]) -> str:
     """Return a new file id without its last part.
 
-    The id does not look like one of a bucket index, because file ids show whether a table has buckets.
+    The id does not look like an id of a bucket index, because file ids show whether a table has buckets.
     """
     while BUCKET_FILE_ID.match(found := uuid()):
         pass

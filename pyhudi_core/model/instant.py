@@ -1,8 +1,8 @@
 """An instant: one action on the timeline, in one state.
 
-Specification of version 8, sections "Timeline" and "Time". File names are those that Hudi 1.0 to 1.2 write: a copy-on-write commit's
-inflight file is ``<requested time>.inflight`` without an action; clustering completes as ``replacecommit``, compaction as ``commit``,
-log compaction as ``deltacommit``.
+Specification of version 8, sections "Timeline" and "Time". File names are the names that Hudi 1.0 to 1.2 write: a copy-on-write commit's inflight
+file is ``<requested time>.inflight`` without an action; clustering completes as ``replacecommit``, compaction as ``commit``, log compaction as
+``deltacommit``.
 
 Times are compared as text. They have 17 digits (``yyyyMMddHHmmssSSS``); 14 digits come from old tables.
 """
@@ -38,7 +38,7 @@ class Action(StrEnum):
 
     @property
     def completes_as(self) -> Action:
-        """The action in the name of the completed file."""
+        """Return the action in the name of the completed file."""
         return COMPLETES_AS.get(self, self)
 
 
@@ -77,8 +77,8 @@ _NAME = re.compile(r"([0-9]+)(?:_([0-9]+))?\.([a-z]+)(?:\.([a-z]+))?", re.ASCII)
 class Instant:
     """One action in one state.
 
-    ``requested_time`` is also called begin time. ``completion_time`` is None unless the state is completed; completed files of
-    older tables have none either.
+    ``requested_time`` is also called begin time. ``completion_time`` is None unless the state is completed; completed files of older tables have no
+    completion time either.
     """
 
     requested_time: str
@@ -98,12 +98,12 @@ class Instant:
 
     @property
     def group(self) -> tuple[str, Action]:
-        """A key that all states of one instant share."""
+        """Return a key that all states of one instant share."""
         return (self.requested_time, self.action.completes_as)
 
     @property
     def rank(self) -> int:
-        """A number that orders the states of one instant."""
+        """Return a number that orders the states of one instant."""
         return _ORDER[self.state]
 
     def file_name(self) -> str:
@@ -180,7 +180,7 @@ def epoch_ms(text: str, *, utc: bool) -> int | None:
 
 
 def time_after(text: str) -> str:
-    """Return the 17-digit time one millisecond later, the smallest one that sorts after ``text``."""
+    """Return the 17-digit time one millisecond later: the smallest time that sorts after ``text``."""
     moment = parse_time(text)
     if moment is None:
         return text

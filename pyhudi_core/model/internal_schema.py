@@ -59,7 +59,7 @@ class FileNames:
     inside: Mapping[str, FileNames]
 
     def of(self, name: str) -> str | None:
-        """Return the name in the file; columns without a number, such as meta columns, keep their name."""
+        """Return the name in the file; columns without a number, such as meta columns, have the same name."""
         return self.sources.get(name, name)
 
     def within(self, name: str) -> FileNames | None:
@@ -90,18 +90,18 @@ class Evolution:
 
     @property
     def greatest(self) -> int:
-        """The greatest column number so far."""
+        """Return the greatest column number so far."""
         known = (max(version.greatest, _greatest(version.columns)) for version in self.history)
         return max((_greatest(self.columns), *known))
 
     def names_at(self, requested_time: str) -> FileNames | None:
-        """Return the column names in files written by the commit of this time; None if they are the current ones."""
+        """Return the column names in files that the commit of this time wrote; None if they are the current names."""
         place = bisect_right(self.versions, int(requested_time), key=lambda version: version.number)
         return None if place == 0 else _names(self.columns, self.versions[place - 1].columns)
 
 
 def names_at(evolution: Evolution | None, requested_time: str) -> FileNames | None:
-    """Return the column names in files of the commit of this time; None if they are the current ones, or columns have no numbers."""
+    """Return the column names in files of the commit of this time; None if they are the current names, or if columns have no numbers."""
     return None if evolution is None else evolution.names_at(requested_time)
 
 

@@ -10,5 +10,5 @@ _FIRST_SURROGATE = "\ud800"
 
 
 def sorts_as_in_java(text: str) -> bool:
-    """Say whether a text has the same position among all texts in both orders."""
+    """Say whether a text has the same position in both orders."""
     return max(text, default="") < _FIRST_SURROGATE

@@ -5,8 +5,8 @@ backslash escapes, ``\\uXXXX`` in UTF-16 units, lines continued by a backslash a
 
 Invariants
 - ``parse(render(mapping, comment)) == mapping`` for every mapping of text that holds no lone surrogate;
-- what ``render`` gives is plain ASCII, so every Java and Python reader sees the same characters;
-- of a key that occurs twice the last value counts, as in Java.
+- ``render`` returns plain ASCII, so every Java and Python reader sees the same characters;
+- if a key occurs twice, the last value counts, as in Java.
 """
 
 from __future__ import annotations

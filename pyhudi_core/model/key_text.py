@@ -42,7 +42,7 @@ def key_column(batch: pa.RecordBatch, field: str) -> pa.Array | None:
 
 
 def text_problem(kind: pa.DataType, *, timestamps: bool) -> str | None:
-    """Return the reason why values of a type have no agreed text; None if they have one."""
+    """Return the reason why the values of a type have no agreed text; None if they have one."""
     if pa.types.is_dictionary(kind):
         return text_problem(kind.value_type, timestamps=timestamps)
     if pa.types.is_floating(kind):
@@ -88,7 +88,7 @@ def as_text(column: pa.Array) -> pa.Array:
 
 
 def can_mark(kind: pa.DataType) -> bool:
-    """Say whether a text of a column of this type can mark deletes: Java and Arrow write its values with the same text."""
+    """Say whether a text column of this type can mark deletes: Java and Arrow write its values with the same text."""
     return bool(
         pa.types.is_string(kind)
         or pa.types.is_large_string(kind)

@@ -35,7 +35,7 @@ _SHORT_NAMES = ("key", "token", "access_key_id")
 
 
 def masked(data: bytes, *, options: bool = True) -> bytes:
-    """Return bytes of the same length with secrets masked; ``options=False`` keeps the values of options (``key=value``)."""
+    """Return bytes of the same length with masked secrets; ``options=False`` does not mask the values of options (``key=value``)."""
     data = _ADDRESS.sub(_all, data)
     data = _QUERY.sub(_second, data)
     data = _AMAZON.sub(_all, data)

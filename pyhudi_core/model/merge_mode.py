@@ -75,7 +75,7 @@ class MergeRules:
 
     @property
     def mark(self) -> tuple[str, str]:
-        """The column that marks deletes, and its text; two empty texts if there is none."""
+        """Return the column that marks deletes, and its text; two empty texts if there is none."""
         return self.delete_column, self.delete_word
 
 
@@ -98,8 +98,8 @@ class Migrated:
         mode: the merge mode.
         partial: the mode of partial updates; empty if there is none.
         properties: further properties, for deletes and for unchanged values.
-        ordering: the ordering columns that the class requires; empty if it uses those of the table.
-        ordering_before: the ordering columns that the class demands in version 8; empty as for ``ordering``.
+        ordering: the ordering columns that the class requires; empty if it uses the table's ordering columns.
+        ordering_before: the ordering columns that the class requires in version 8; empty as for ``ordering``.
     """
 
     mode: MergeMode
@@ -158,7 +158,7 @@ def merging_of(props: Mapping[str, str], named: str, ordered: bool) -> tuple[Mer
 
 
 def rules_of(props: Mapping[str, str]) -> MergeRules:
-    """Return the rules that the properties add to the mode. The mode of partial updates was checked before."""
+    """Return the rules that the properties add to the mode. The mode of partial updates is already checked."""
     version = int(props["hoodie.table.version"])
     if version < _LAWS_OF_MODES:
         return MergeRules(precombines=props.get(OLDER_LAW) != LAW_OF_LATER)

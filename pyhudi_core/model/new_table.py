@@ -1,11 +1,11 @@
 """The properties of a new table.
 
-Format reference: timeline 1.4 (column DF), 1.5 and 1.6. The project's own choices: a UTC timeline, hive-style and url-encoded
-partitions, and no key generator whose encoding differs between Hudi releases.
+Format reference: timeline 1.4 (column DF), 1.5 and 1.6. The project's own choices: a UTC timeline, hive-style and url-encoded partitions, and no key
+generator whose encoding differs between releases of Hudi.
 
 Invariants
 - one key field and several partition fields give CUSTOM, never COMPLEX: releases of Hudi encode a single COMPLEX key differently;
-- the metadata table is not in the properties, because readers trust one that is; the first commit makes the metadata table if it is enabled.
+- the metadata table is not in the properties, because readers trust a listed one; the first commit makes the metadata table if it is enabled.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def _migrated(
 
 
 def _of_version(version: int, mode: MergeMode, ordering: Sequence[str]) -> dict[str, str]:
-    """Return the properties of the version. Version 9 renames or omits some: the mode alone decides how rows merge."""
+    """Return the properties of the version. Version 9 renames or omits some properties: only the mode decides how rows merge."""
     versions = dict.fromkeys(("hoodie.table.version", "hoodie.table.initial.version"), str(version))
     listed = ",".join(ordering)
     if version > _LAST_WITH_PAYLOADS:

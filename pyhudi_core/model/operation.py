@@ -46,12 +46,12 @@ class OperationType(StrEnum):
 
     @property
     def word(self) -> str:
-        """The operation in a sentence, an option or a table: ``insert_overwrite``."""
+        """Return the operation as a word for a sentence, an option or a table: ``insert_overwrite``."""
         return self.value.lower()
 
     @property
     def is_writer(self) -> bool:
-        """Whether the operation changes rows. The others are table services, and the change of columns."""
+        """Whether the operation changes rows. The other operations are table services, and the change of columns."""
         return self in WRITERS
 
     def action_on(self, table_type: TableType) -> Action:

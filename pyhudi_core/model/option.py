@@ -55,13 +55,13 @@ class Option:
 
 
 def words(*names: str, **others: str) -> dict[str, str]:
-    """Return the choices of an option: each of ``names`` is its own value, and ``others`` have a value each."""
+    """Return the choices of an option: each name in ``names`` is its own value; ``others`` maps further names to values."""
     return {**{word.lower(): word for word in names}, **others}
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One choice of an option: its word, its effect, and the class of Hudi with the same meaning; None if Hudi has none."""
+    """One choice of an option: its word, its effect, and Hudi's class with the same meaning (None if there is none)."""
 
     word: str
     what: str
@@ -69,7 +69,7 @@ class Choice:
 
 
 def choices_of(known: Iterable[Choice]) -> dict[str, str]:
-    """Return the choices of an option: the words, and Hudi's classes as other words for them."""
+    """Return the choices of an option: its words, and Hudi's class names as alternatives."""
     return {name.lower(): each.word for each in known for name in (each.word, each.of_hudi) if name}
 
 

@@ -1,12 +1,12 @@
 """Convert partition values to the folder of a row, and back.
 
 Format reference: timeline 6.3. A null or empty value is ``__HIVE_DEFAULT_PARTITION__``; hive style writes ``field=value``;
-url encoding writes special characters as ``%XX``; ``/`` joins several fields. A table can spread its partitions over
-prefix folders (``3f/day=2026-01-01``), which depend on a hash of the path so that every writer chooses the same.
+url encoding writes special characters as ``%XX``; ``/`` joins several fields. A table can distribute its partitions over prefix folders
+(``3f/day=2026-01-01``), which depend on a hash of the path, so that every writer chooses the same folder.
 
 Invariants
-- for every value, the path is below the table's folder and outside ``.hoodie``, or an error is raised before anything is written;
-- different values give different paths, except that null, "" and the text ``__HIVE_DEFAULT_PARTITION__`` share one.
+- for every value, the path is below the table's folder and outside ``.hoodie``; otherwise an error is raised before anything is written;
+- different values give different paths, except that null, "" and the text ``__HIVE_DEFAULT_PARTITION__`` share one path.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def partition_paths(batch: pa.RecordBatch, config: TableConfig) -> pa.Array:
 
     Raises:
         InvalidPartitionValueError: a column is missing, its type has no agreed text, or a value cannot be a safe folder name.
-        UnsupportedTableError: a key generator, or a property of it, that this package does not write with.
+        UnsupportedTableError: this package does not write with the key generator, or with a property of it.
     """
     if not config.is_partitioned:
         return pa.repeat("", len(batch))
@@ -104,7 +104,7 @@ def unescaped(text: str) -> str:
 
 
 def random_prefix(path: str, width: int = 2, depth: int = 1) -> str:
-    """Return the prefix folders of a partition, always the same: one to ``depth`` folders of ``width`` hexadecimal digits."""
+    """Return the prefix folders of a partition: one to ``depth`` folders of ``width`` hexadecimal digits, always the same for one path."""
     digest = hashlib.sha256(path.encode()).hexdigest()
     levels = 1 + int(digest[:8], 16) % depth
     return "/".join(digest[8 + width * level : 8 + width * (level + 1)] for level in range(levels))
@@ -176,7 +176,7 @@ def _times(config: TableConfig) -> tuple[bool, ...]:
 
 
 def _timed_segments(batch: pa.RecordBatch, field: str, config: TableConfig) -> pa.Array:
-    """Folders that are formatted times; a slash of the format makes folders inside one another, unless they are encoded."""
+    """Return the folders that are formatted times; a slash in the format makes nested folders, unless folders are encoded."""
     column = key_column(batch, field)
     if column is None:
         raise _without_column(batch, field)

@@ -89,7 +89,7 @@ def _safe(text: str, most: int, longest: int) -> str:
 
 
 def _shortened(text: str, most: int, longest: int) -> str:
-    """Shorten the text to ``most`` letters: leave out whole words at the end, and the beginning of long paths."""
+    """Shorten the text to ``most`` letters: omit words at the end, and the beginning of long paths."""
     words = [word if len(word) <= longest else _short_word(word, longest) for word in text.split()[:most]]
     shown = " ".join(words)
     while len(shown) > most:
@@ -148,7 +148,7 @@ def _cell(value: object) -> str:
 
 
 def _kept(name: object, value: object) -> object:
-    """Return the value of a name; masked if the name is that of a secret."""
+    """Return the value of a name; masked if the name belongs to a secret."""
     return "***" if isinstance(name, str) and is_secret(name) else value
 
 

@@ -176,9 +176,9 @@ class TableConfig:
 
     @property
     def written_metadata_partitions(self) -> tuple[str, ...]:
-        """The partitions of the metadata table that every commit writes: the complete ones, then those that an indexing builds.
+        """Return the partitions of the metadata table that every commit writes: first the complete ones, then those that an indexing builds.
 
-        None without a metadata table.
+        Returns none without a metadata table.
         """
         listed = self.metadata_partitions
         return tuple(dict.fromkeys((*listed, *self.metadata_partitions_inflight))) if listed else ()
@@ -222,7 +222,7 @@ class TableConfig:
 
     @property
     def timeline_folder(self) -> str:
-        """The folder of the active timeline, relative to the table."""
+        """Return the folder of the active timeline, relative to the table."""
         return f".hoodie/{self.timeline_path}" if self.timeline_path else ".hoodie"
 
     @property
@@ -242,7 +242,7 @@ class TableConfig:
 
     @property
     def way_to_writing(self) -> str:
-        """The advice for writing a table that is only read."""
+        """Return the advice for writing to a table that this release only reads."""
         return "Write with Hudi and this plug-in." if self.version in _WRITTEN_VERSIONS else _OLDER_ONLY_READ
 
     def refuse_writing(self, table: str, before: TableConfig | None = None) -> None:
@@ -262,7 +262,7 @@ class TableConfig:
 
     @property
     def merges_values(self) -> bool:
-        """Whether a merge can combine values of two versions into one row: by a merger, or by a mode of partial updates."""
+        """Say whether a merge can combine values of two versions into one row: by a merger, or by a mode of partial updates."""
         return self.merge_mode is MergeMode.CUSTOM or bool(self.merge_rules.partial_update)
 
     def says_deletes(self, columns: Collection[str]) -> bool:
@@ -291,7 +291,7 @@ class TableConfig:
 
     @property
     def prefixes_new_keys(self) -> bool:
-        """Whether record keys are ``column:value`` if the table has no row that shows it."""
+        """Say whether new record keys are ``column:value`` if no row of the table shows the form."""
         return self.may_prefix_keys and self.index_version == V2
 
     @property
@@ -307,7 +307,7 @@ class TableConfig:
 
     @property
     def before_raised(self) -> TableConfig:
-        """The table as in version 6: the merging of slices that have only logs of that version."""
+        """Return the table as it was in version 6, for the merging of slices that have only logs of that version."""
         return self.with_properties({"hoodie.table.version": "6", "hoodie.timeline.layout.version": "1"})
 
     @property

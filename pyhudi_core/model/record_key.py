@@ -1,8 +1,8 @@
 """The record key of every row of a batch.
 
-Format reference: timeline 6.2. One key field gives the plain text of its value; several give ``field1:value1,field2:value2``
-with ``__null__`` and ``__empty__`` for missing parts. Nothing is escaped, as in Hudi, so different values can have one text:
-``a="1,b:2", b="3"`` and ``a="1", b="2,b:3"``. Such values are refused, because one of the two rows would replace the other.
+Format reference: timeline 6.2. One key field gives the text of its value; several fields give ``field1:value1,field2:value2`` with ``__null__`` and
+``__empty__`` for missing parts. Nothing is escaped, as in Hudi, so different values can have the same text: ``a="1,b:2", b="3"`` and ``a="1",
+b="2,b:3"``. Such values are refused, because one of the two rows would replace the other.
 
 Releases of Hudi differ for a COMPLEX generator over a single field: 1.0.2 writes the plain value, 1.1 and newer
 ``field:value``. The plain value is used, unless the caller says that the table holds the newer encoding. New tables never
@@ -79,7 +79,7 @@ def stored_keys(batch: pa.RecordBatch, config: TableConfig) -> pa.Array:
 
 
 def ambiguous_part(fields: Sequence[str]) -> str:
-    """Return the regular expression of values that make the text of a key ambiguous; empty for a key of one column.
+    """Return the regular expression for values that make the text of a key ambiguous; empty for a key of one column.
 
     A value is ambiguous if it contains the text of a missing part, or the beginning of a later part. RE2 and Java understand the expression in the
     same way.

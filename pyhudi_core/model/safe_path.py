@@ -3,7 +3,7 @@
 The rules concern text only and are the same for every storage: a path is relative, its separator is ``/``, and no segment is empty, ``.`` or ``..``,
 also if its dots are url-encoded (``%2e``). Hudi encodes no dots, so such a segment is never a partition.
 
-Two places apply them: the reader of each file with paths, whose error names the file, and every storage before it uses the disk or the network
+Two modules apply the rules: the reader of each file with paths, whose error names the file, and every storage before it uses the disk or the network
 (``storage/paths.py``). So even a reader without the check cannot leave the table's folder.
 """
 
@@ -23,7 +23,7 @@ _CODE = re.compile("|".join(_ENCODED), re.IGNORECASE)
 
 
 def safe_relative_path(path: str) -> str:
-    """Return ``path`` if it is inside the folder it is relative to; "" is the folder itself.
+    """Return ``path`` if it stays inside the folder to which it is relative; "" is the folder itself.
 
     Raises:
         UnsafePathError: the path is absolute, has a scheme or a drive, a NUL, or a segment that is empty, ``.`` or ``..`` (also
@@ -47,7 +47,7 @@ def is_safe(path: str) -> bool:
 def way_out(path: str) -> str | None:
     """Return how a path, joined to a folder, could leave the folder, as the end of a sentence; None if it cannot.
 
-    This is the rule of storages. They accept a scheme: ``a:/x`` is an object in the folder ``a:``, which may be a partition.
+    This is the rule of storages. Storages accept a path with a scheme: ``a:/x`` is an object in the folder ``a:``, which may be a partition.
     """
     if not path:
         return None

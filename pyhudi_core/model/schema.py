@@ -73,7 +73,7 @@ def _typed_fields(fields: Iterable[pa.Field], known: pa.Schema | pa.StructType) 
 
 
 def _typed(kind: pa.DataType, known: pa.DataType) -> pa.DataType:
-    """Return the type. If it is not known, because all values are missing or empty Python objects, return the table's type."""
+    """Return the type. If the type is not known, because all values are missing or empty Python objects, return the table's type."""
     types = pa.types
     if types.is_null(kind):
         return known
@@ -91,7 +91,7 @@ def reconcile(
 ) -> pa.Schema:
     """Return the table's schema after a write of data with the ``incoming`` schema; both are logical.
 
-    Columns of the table keep their order, also if the data lacks them; new columns are appended. The type of a column becomes the wider one of the
+    Columns of the table keep their order, also if the data lacks them; new columns are appended. The type of a column becomes the wider type of the
     two: int32 -> int64 -> float64, float32 -> float64, and decimals with more digits before the point; one with fewer digits behind it takes the
     table's scale. An integer and a float32 become float64, since float32 cannot hold all integers. The columns in ``integers`` (dotted paths) stay
     integers, because all floating-point numbers of the data fit into them. ``fixed`` are the columns whose type `table.alter` cannot change.
@@ -137,7 +137,7 @@ def _met_type(table: pa.DataType, incoming: pa.DataType, column: str, integers: 
 
 
 def _common(table: pa.DataType, incoming: pa.DataType) -> pa.DataType | None:
-    """Return the type of a column, and of data for it, without columns inside; None if there is none."""
+    """Return the common type of a column and of its data, without nested columns; None if there is none."""
     types = pa.types
     if table == incoming:
         return table
@@ -196,7 +196,7 @@ def _ways_out(table: pa.DataType, incoming: pa.DataType, column: str, fixed: Con
 
 
 def changed_columns(before: pa.Schema, after: pa.Schema) -> tuple[list[str], list[str]]:
-    """Return the columns (dotted paths) that are new in ``after``, and those with another type there; nested columns separately."""
+    """Return the columns (dotted paths) that are new in ``after``, and the columns that have another type there; nested columns separately."""
     known = dict(column_paths(before))
     added = [path for path, _ in column_paths(after) if path not in known]
     new = tuple(f"{path}." for path in added)

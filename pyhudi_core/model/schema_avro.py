@@ -136,7 +136,7 @@ def from_avro(text: str, *, path: str | None = None, table: str | None = None) -
 
     Args:
         text: the schema in a commit, a footer or ``hoodie.table.create.schema``.
-        path: where it comes from, for errors.
+        path: the file of the text, for errors.
         table: the table's location, for errors.
 
     Raises:
@@ -262,7 +262,7 @@ def _full_name(raw: dict[str, Any], namespace: str) -> str:
 
 
 def _annotated(kind: str, raw: dict[str, Any]) -> pa.DataType:
-    """Return the type of a primitive with its logical type; Avro says to ignore unknown logical types."""
+    """Return the primitive type with its logical type; unknown logical types are ignored, as Avro requires."""
     logical = raw.get("logicalType")
     found = _FROM_LOGICAL.get((kind, logical)) if isinstance(logical, str) else None
     return _FROM_PLAIN[kind] if found is None else found

@@ -262,7 +262,7 @@ _EXACT_BITS = {pa.float16(): 11, pa.float32(): 24, pa.float64(): 53}
 
 
 def first_unfit(array: pa.Array, target: pa.DataType) -> str | None:
-    """Return the first value that is neither missing (null, NaN) nor a whole number of the integer type; None if all fit."""
+    """Return the first value that is neither missing (null, NaN) nor a whole number of the integer type; None if all values fit."""
     values = _values(array)
     unfit = _unfit(values, array.type, target)
     return repr(float(values[int(unfit.argmax())])) if unfit.any() else None

@@ -63,12 +63,12 @@ class Level:
 
     @property
     def missing(self) -> list[str]:
-        """The names that only the table has."""
+        """Return the names that only the table has."""
         return [name for name in self.table or () if name not in self.data]
 
     @property
     def new(self) -> list[str]:
-        """The names that only the data has."""
+        """Return the names that only the data has."""
         return [name for name in self.data if name not in (self.table or ())]
 
 
@@ -268,7 +268,7 @@ def _map_keys(column: Column) -> SchemaMismatchError | None:
 
 
 def _values_of(kind: pa.DataType) -> pa.DataType:
-    """Return the type of the values of a dictionary; the type itself, if it is none."""
+    """Return the type of the values of a dictionary; for another type, the type itself."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
@@ -311,14 +311,14 @@ def holds_all(before: pa.DataType, after: pa.DataType) -> bool:
 
 
 def type_for_both(table: pa.DataType, incoming: pa.DataType) -> pa.DataType | None:
-    """Return a type for the values of both logical types; None if there is none."""
+    """Return a common type for the values of both logical types; None if there is none."""
     if pa.types.is_decimal(incoming):
         return _decimal_for(table, incoming)
     return incoming if holds_all(table, incoming) else None
 
 
 def _decimal_for(kind: pa.DataType, wanted: pa.DataType) -> pa.DataType | None:
-    """Return the smallest decimal for all values of two types, the second a decimal; None if it would need too many digits."""
+    """Return the smallest decimal type for all values of two types, of which the second is a decimal; None if it would need too many digits."""
     if pa.types.is_decimal(kind):
         digits, scale = kind.precision - kind.scale, kind.scale
     elif kind in _DIGITS:

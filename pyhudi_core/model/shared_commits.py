@@ -42,8 +42,8 @@ def extras_of(commit: CommitMetadata) -> list[Mapping[str, str]]:
 def holding(commit: CommitMetadata, key: str) -> Iterator[CommitMetadata]:
     """Yield the commit if it has an extra entry whose key begins with ``key`` (empty: always).
 
-    If batches have such entries, yields the commit once for each of these batches, the last one first, with the extra metadata of the batch added. So
-    a search for an entry works for shared commits, too.
+    If batches have such entries, yields the commit once for each of these batches, the last batch first, with the extra metadata of the batch added.
+    So a search for an entry works for shared commits, too.
     """
     if not key or _has(commit.extra, key):
         yield commit

@@ -1,7 +1,7 @@
 """Snapshot tokens: a short text that identifies one state of a table, and detects that the state is gone.
 
-A completion time alone is not enough: cleaning, restoring, and late commits of writers with another clock change the files that a time
-shows. So the token also holds a digest of the files of the state.
+A completion time is not enough: cleaning, restoring, and late commits of writers with another clock change the files that a time shows. So the token
+also holds a digest of the files of the state.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class SnapshotToken:
     """The identity of a state; ``str(token)`` is its text, and `of` parses it.
 
     Attributes:
-        completion_time: that of the newest commit of the state; all zeros before the first commit.
+        completion_time: the completion time of the newest commit of the state; all zeros before the first commit.
         digest: 32 hexadecimal digits, a hash of the paths of all its files.
     """
 

@@ -1,10 +1,10 @@
 """The rules of a table: checks, columns without nulls, defaults, generated columns, comments, and the expiry of partitions.
 
-They are properties of the table whose keys begin with `PREFIX`. Hudi does not have the first four: its writers preserve such properties, and ignore
-them. Comments are also the ``doc`` of columns in the schema of each commit, where Hudi and Spark look for them. ``write/row_rules.py`` enforces the
-rules for rows, and ``services/expiry`` deletes partitions.
+They are properties of the table whose keys begin with `PREFIX`. Hudi does not have the first four kinds of rules: its writers preserve such
+properties, and ignore them. Comments are also the ``doc`` of columns in the schema of each commit, where Hudi and Spark look for them.
+``write/row_rules.py`` enforces the rules for rows, and ``services/expiry`` deletes partitions.
 
-Invariant: an expression is SQL text, and means the same for every writer. So it is never a Python object, and its times are in UTC.
+Invariant: an expression is SQL text, and means the same for every writer. So an expression is never a Python object, and its times are in UTC.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class TableRules:
 
     Attributes:
         checks: conditions by their names, in SQL: ``{"positive": "price > 0"}``. A row is refused if a condition is false for it; null passes.
-        not_null: columns in which every row has a value.
+        not_null: columns in which every row must have a value.
         defaults: SQL without columns, or a Python value, by column. It fills a column that the data lacks; a null in the data stays null.
         generated: SQL by column. Data may lack the column; values in the data must equal the expression.
         comment: the description of the table.
@@ -134,7 +134,7 @@ class TableRules:
 
     @property
     def given(self) -> frozenset[str]:
-        """The columns that get a value if the data lacks them."""
+        """Return the columns that get a value if the data lacks them."""
         return frozenset((*self.defaults, *self.generated))
 
     @classmethod

@@ -1,11 +1,11 @@
 """Partition folders that are formatted times: Hudi's timestamp-based key generator, and fields ``column:TIMESTAMP`` of its custom one.
 
-Format reference: timeline 6.2 and 6.3; asked of Hudi 1.0.2 (tests/interop/test_key_generators.py). The properties ``hoodie.keygen.timebased.*`` give
-the content of the column (seconds, milliseconds, microseconds, another unit, or text of a format), and the format of the folder. A slash in the
-output format makes folders inside one another, unless the table encodes its folders.
+Format reference: timeline 6.2 and 6.3; tested with Hudi 1.0.2 (tests/interop/test_key_generators.py). The properties ``hoodie.keygen.timebased.*``
+give the content of the column (seconds, milliseconds, microseconds, another unit, or text of a format), and the format of the folder. A slash in the
+output format makes nested folders, unless the table encodes its folders.
 
 Invariants
-- two releases write one folder for a time, or the table is refused by the property that is not supported;
+- two releases write the same folder for a time, or the table is refused, with the property that is not supported;
 - a null is the folder of 1970-01-01, as in Hudi.
 """
 

@@ -1,8 +1,8 @@
-"""Compute the properties of a table in another version, and decide which tables cannot have it. Pure.
+"""Compute the properties of a table in another version, and decide which tables cannot have that version. Pure. Pure.
 
-Format reference: versions 1.4, 2.1, 2.2, 3.2 and 3.3. The merge mode of a raised table is the one by which this release reads it: the payload class
-decides, as in version 6. (Hudi's own upgrade gives event time to every merge-on-read table with an ordering column; decision 0114 says why this one
-does not.)
+Format reference: versions 1.4, 2.1, 2.2, 3.2 and 3.3. The merge mode of a raised table is the mode by which this release reads it: the payload class
+decides, as in version 6. (Hudi's own upgrade gives event time to every merge-on-read table with an ordering column; decision 0114 explains the
+difference.)
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FROM_VERSION_6 = 6
 def to_version_8(config: TableConfig, at: str = "") -> dict[str, str | None]:
     """Return the changes from version 6 to 8; ``at`` is the requested time of the upgrade.
 
-    Removes the metadata table, because version 8 has another one.
+    Removes the metadata table, because version 8 has another form of it.
     """
     return {
         VERSION: "8",
@@ -84,7 +84,7 @@ _OF_LATER_VERSIONS = (
 
 
 def to_version_6(config: TableConfig) -> dict[str, str | None]:
-    """Return the changes from version 8 to 6. Removes the metadata table, because version 6 has another one."""
+    """Return the changes from version 8 to 6. Removes the metadata table, because version 6 has another form of it."""
     is_merged = config.table_type is TableType.MERGE_ON_READ
     return {
         **dict.fromkeys(

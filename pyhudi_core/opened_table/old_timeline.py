@@ -1,8 +1,8 @@
 """The timeline of version 6 that stays in a raised table: it is the way back, and it shows writes of an old release.
 
 Its files are in ``.hoodie`` itself, where no reader of version 8 looks. While the table has no newer commit than its upgrade, the old properties
-would restore the old table. Later the files are of no use, and are removed. If the old timeline has a completed instant that the new one lacks, a
-release that did not notice the upgrade wrote it: readers ignore its files. Such an instant is reported, and never removed.
+would restore the old table. Later the files are of no use, and are removed. If the old timeline has a completed instant that the new timeline lacks,
+a release that did not notice the upgrade wrote it: readers ignore its files. Such an instant is reported, and never removed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class OldTimeline:
     """The files of the old timeline, as they are now.
 
     Attributes:
-        files: their paths, except those of `late`.
+        files: their paths, except the files of `late`.
         late: completed instants that the new timeline does not have.
         pending: instants that the upgrade copied unchanged from the old timeline to the new one, to be rolled back there.
         has_newer: the table has a commit that is newer than the upgrade.
@@ -81,7 +81,7 @@ def _found(folder: TimelineFolder) -> list[tuple[str, Instant]]:
 
 
 def _unknown(folder: TimelineFolder, timeline: Timeline, found: Sequence[tuple[str, Instant]]) -> tuple[Instant, ...]:
-    """Return the completed commits among the found ones that the new timeline does not have."""
+    """Return the completed commits that were found, and that the new timeline does not have."""
     known = _known(folder, timeline, {instant.requested_time for _, instant in found})
     done = (i for _, i in found if i.is_completed and i.action in DATA_ACTIONS and i.group not in known)
     return tuple(i for i in done if i.requested_time not in folder.undone)

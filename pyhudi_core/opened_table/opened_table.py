@@ -96,7 +96,7 @@ class OpenedTable:
     def context_and(self, look: Callable[[TableContext], T]) -> tuple[TableContext, T]:
         """Return the table with its current configuration, and the result of a ``look`` afterwards.
 
-        On a network storage both run concurrently, if this handle has read the properties before. The result of the look is valid if the properties
+        On a network storage both run concurrently, if this handle has already read the properties. The result of the look is valid if the properties
         files are unchanged, byte for byte: then it is as if they had been read first.
         """
         known = self._known
@@ -155,7 +155,7 @@ class OpenedTable:
 
 
 def reopened(context: TableContext, *, any_version: bool = False) -> TableContext:
-    """Return the same data table with its properties read again, and its metadata table if they list one now.
+    """Return the same data table with its properties read again, and its metadata table if the properties list one now.
 
     Raises as `OpenedTable.context`, and `TableVersionError` if another writer has upgraded the table, except with ``any_version``.
     """
@@ -169,7 +169,7 @@ def reopened(context: TableContext, *, any_version: bool = False) -> TableContex
 def opened_beside(context: TableContext, location: str) -> TableContext:
     """Return another table with its current configuration, to read it or to publish a decision there.
 
-    Its lock is that of ``context``. Raises as `reopened`.
+    Its lock is the lock of ``context``. Raises as `reopened`.
     """
     protocol = replace(context.protocol, storage=context.protocol.open_beside(location), remembered={})
     config = TableConfig.from_properties(properties_file.read(protocol.storage), table=location)

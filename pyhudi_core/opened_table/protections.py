@@ -1,6 +1,6 @@
 """The protections of the commit protocol, as switches that only ``pyhudi.testing`` and tests turn off.
 
-Some are the columns of the table of configurations in the model-checking study of Hudi's concurrency control (put-if-absent, salt, locking, monotonic
+Some are columns in the table of configurations of the model-checking study of Hudi's concurrency control (put-if-absent, salt, locking, monotonic
 timestamps, key check); the others are additions of this protocol. Each protection has a test that sees the failure which the protection prevents.
 """
 

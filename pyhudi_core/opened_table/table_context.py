@@ -1,6 +1,6 @@
-"""A table as one call finds it: storage, configuration and timeline, and the protocol by which the table is changed.
+"""A table as one call reads it: storage, configuration and timeline, and the protocol by which the table is changed.
 
-Every step of a write, a read or a service gets it. A data table is at the root of its storage. Its metadata table is a second table below
+Every step of a write, a read or a service gets the context. A data table is at the root of its storage. Its metadata table is a second table below
 ``.hoodie/metadata``, with its own properties, timeline and file groups, and with the same protocol.
 """
 
@@ -39,24 +39,24 @@ class PreCommit(Protocol):
         ...
 
     def run(self, attempt: Any, timeline: Timeline) -> bool:
-        """Ask all validators about an attempt (``write.attempt.Attempt``) on top of this timeline, without the lock. Raises `PreCommitError`.
+        """Run all validators on an attempt (``write.attempt.Attempt``) on top of this timeline, without the lock. Raises `PreCommitError`.
 
-        Returns whether one of them has read the table, so that another commit can change its answer.
+        Returns whether one of the validators has read the table, so that another commit can change its answer.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class CommitProtocol:
-    """The settings by which tables are changed. A data table and its metadata table share one.
+    """The settings by which tables are changed. A data table and its metadata table share one protocol.
 
     Attributes:
-        storage: where the commit record, staged bytes, heartbeats (which reserve requested times) and claims are kept: the data table's folder.
+        storage: the storage of the commit record, staged bytes, heartbeats (which reserve requested times) and claims: the data table's folder.
         runtime: clock, ids, executor, timer and process.
         lock: the lock of all writers.
         options: the writer's options.
         protections: all on, except in tests.
-        pre_commit: validators of every commit of this handle, those of table services included.
+        pre_commit: validators of every commit of this handle, also of commits by table services.
         remembered: a handle's memory between decisions (``transaction/decision.py``).
         beside: opens the storage of another table; None: by its location, as `open_beside` (``storage/sources.py``) allows.
     """
@@ -174,9 +174,9 @@ class TableContext:
     def below(self, prefix: str, folders: Folders | None = None, properties: bytes | None = None) -> TableContext:
         """Return the table in a folder below the root, under the same protocol. Raises `TableError` or `ConfigError` if it cannot be used.
 
-        ``properties``: its file, if it was just read.
+        ``properties``: its properties file, if it was just read.
 
-        The properties of a metadata table do not have the zone of its times, which is that of the data table.
+        The properties of a metadata table do not have the zone of its times, which is the zone of the data table.
         """
         storage = StorageBelow(self.root, prefix) if prefix else self.root
         config = TableConfig.from_properties(properties_file.read(storage, properties), table=storage.location)
@@ -184,7 +184,7 @@ class TableContext:
         return TableContext.of(storage, config, self.protocol, prefix, folders)
 
     def at(self, companion: TableContext) -> TableContext:
-        """Return one of the companions; this table is a companion there."""
+        """Return one of the companions; this table is a companion of it."""
         others = tuple(known for known in self.companions if known is not companion)
         return replace(companion, protocol=self.protocol, companions=(replace(self, companions=()), *others))
 
@@ -197,5 +197,5 @@ class TableContext:
         return replace(self, protocol=replace(self.protocol, options=options))
 
     def on(self, storage: Storage, folder: TimelineFolder) -> TableContext:
-        """Return the same data table, seen through another storage (one that reads only, or that counts calls)."""
+        """Return the same data table, seen through another storage (for example a read-only storage, or one that counts calls)."""
         return replace(self, storage=storage, folder=folder, protocol=replace(self.protocol, storage=storage))

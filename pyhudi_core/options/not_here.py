@@ -3,8 +3,8 @@
 `find_option` raises an error with this text, and ``docs/options.md`` has the same table. Options that tune how Hudi runs have no meaning here.
 Options that change what is stored are refused, because to ignore one would store other rows or other files than the user wanted.
 
-Invariant: each key that Hudi's Spark bundles know is an option of ``definitions``, or one of these patterns has it. An option or a method that a
-text names exists, and takes what the text gives it (``tests/unit/options/test_options_of_hudi.py``).
+Invariant: each key that Hudi's Spark bundles know is an option of ``definitions``, or matches one of these patterns. An option or a method in a text
+exists, and accepts the arguments in the text (``tests/unit/options/test_options_of_hudi.py``).
 """
 
 from __future__ import annotations

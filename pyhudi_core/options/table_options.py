@@ -16,7 +16,7 @@ from pyhudi_core.options.registry import Value, find_option, read_options
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:
-    """The properties of a new table that options give; None for those not given."""
+    """The properties of a new table that options give; None for properties that are not given."""
 
     name: str | None
     database: str | None

@@ -72,8 +72,8 @@ class RowOptions:
 class IndexOptions:
     """Which index finds keys (None: one that suits the table and the batch), and how the indexes of other writers are read.
 
-    ``buckets`` of a partition (with consistent hashing, of a new one), the columns that are hashed, and the engine, of a bucket index; None if they
-    are not given. ``most_buckets``, ``least_buckets`` and the thresholds (in sizes of a full file) say which buckets clusterings split and merge. The
+    For a bucket index: the ``buckets`` of a partition (with consistent hashing, of a new one), the hashed columns, and the engine; None if they are
+    not given. ``most_buckets``, ``least_buckets`` and the thresholds (in sizes of a full file) say which buckets clusterings split and merge. The
     three ``moves``: with the global index of that kind, a row whose key is in another partition moves to its own partition. ``updates_move``: an
     updated row is deleted in its file group and inserted in another one.
     """
@@ -287,7 +287,7 @@ _CONCERNS = {
 
 @lru_cache(maxsize=64)
 def _by_concern(values: tuple[tuple[str, Any], ...], of_one_lock: tuple[tuple[str, Any], ...]) -> WriteOptions:
-    """Return the values, whose names are ``concern.field``; those ``of_one_lock`` have ``lock.field``.
+    """Return the values, whose names are ``concern.field``; the values ``of_one_lock`` have names ``lock.field``.
 
     Raises `InvalidOptionError` if two values of one concern contradict each other.
     """

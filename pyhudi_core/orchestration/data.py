@@ -73,7 +73,7 @@ def normalised(
 ) -> Any:
     """Return a Spark DataFrame, or a ``pyarrow`` table or reader. Raises `SchemaMismatchError`.
 
-    None if there is nothing to write. With ``keep_empty`` a table without rows is returned, for operations for which an empty batch has a meaning.
+    None if there is nothing to write. With ``keep_empty`` a table without rows is returned, for operations in which an empty batch has a meaning.
     ``known`` returns the columns of the table; it is called only for a pandas frame, which has lists of pairs for maps.
     """
     refuse_no_rows(data, giver)

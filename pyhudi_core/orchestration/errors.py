@@ -1,4 +1,4 @@
-"""The errors of a run of an orchestrator, in addition to those of ``pyhudi.errors``."""
+"""The errors of a run of an orchestrator, in addition to ``pyhudi.errors``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class RunEndedError(CommitError):
 
 
 class TableMismatchError(TableError):
-    """The settings of the table differ from those of its asset or task; nothing was written."""
+    """The table has other settings than its asset or task; nothing was written."""
 
 
 class UpstreamMissingError(TableError):

@@ -1,4 +1,4 @@
-"""A gap: changes of an input that can no longer be read. A person must accept it; the commit records who accepted it and what was skipped.
+"""A gap: changes of an input that can no longer be read. A person must accept a gap; the commit records this person and the skipped changes.
 
 A run accepts gaps with two entries (tags in Dagster): ``hudi/accept_gap`` says how to continue (``read_all`` or ``skip``), and
 ``hudi/accept_gap_by`` names the person and the reason.
@@ -38,7 +38,7 @@ class Gap:
         after, until: changes were lost between these completion times; ``after`` is empty for the beginning.
         how: ``read_all`` (all rows of the input were read, so only intermediate states are lost), ``skip``, or ``by_code`` (the asset's
             function caught the error and continued).
-        by: who accepted it.
+        by: the person who accepted it.
         run_id: the run.
     """
 

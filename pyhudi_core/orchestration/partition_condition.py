@@ -116,7 +116,7 @@ class _Column:
 
 
 def _values(texts: Sequence[str], kind: pa.DataType) -> dict[str, Any]:
-    """Return the values of folder texts in a column's type, if the value has exactly this text: ``7`` is the text of a number, ``07`` is not."""
+    """Return the values of folder texts in a column's type, if each value has exactly this text: ``7`` is the text of 7, ``07`` is not."""
     try:
         given = pa.array(texts, pa.string())
         typed = pc.cast(given, kind)

@@ -101,7 +101,7 @@ def commit_for(
         request: the sender's request, such as ``pipes.get_extra("hudi")`` of a Dagster step.
         data: Arrow data or a Spark DataFrame.
         storage_options: credentials and other options of the storage on this machine.
-        options: options that the request lacks because they are secret, such as ``pyhudi.lock.sql.url``; they override those of the request.
+        options: options that the request lacks because they are secret, such as ``pyhudi.lock.sql.url``; they override the request's options.
         pre_commit: validators of this commit.
 
     Raises `CommitAbortedError` if the sender refuses the commit or does not answer; then nothing is published. Otherwise as `HudiTable.upsert`.

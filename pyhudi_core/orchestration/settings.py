@@ -39,7 +39,7 @@ class TableSettings:
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def with_options(self, options: Mapping[str, str]) -> TableSettings:
-        """Return the settings with more options, which override those of the same name."""
+        """Return the settings with more options, which override options of the same name."""
         return replace(self, options={**self.options, **options})
 
     @property
@@ -69,7 +69,7 @@ class TableSettings:
 
         Args:
             schema: the columns, if the settings name none.
-            options: options of all tables of the lake; those of the settings override them.
+            options: options of all tables of the lake; the settings' own options override them.
         """
         return create_table(
             location,

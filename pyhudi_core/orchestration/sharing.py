@@ -1,7 +1,7 @@
 """Steps of many partitions that share a commit (`pyhudi_core.batches`), if the table has the option ``pyhudi.commit.batch``.
 
-A shared commit records for each partition what was written. This shows the result of a step, if only this step wrote to its partitions, and wrote to
-no others. The condition is checked before the rows are handed in.
+A shared commit records for each partition what was written. This shows the result of a step if only this step wrote to its partitions, and to no
+others. The condition is checked before the rows are handed in.
 """
 
 from __future__ import annotations

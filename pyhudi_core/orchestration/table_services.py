@@ -20,7 +20,7 @@ _COUNTED = re.compile(r"\b(\d+) of (\d+)\b")
 
 @dataclass(frozen=True, slots=True)
 class ServiceState:
-    """One service of a table, and what it would do now.
+    """One service of a table, and its work now.
 
     Attributes:
         name: its name; ``table.services[name].run()`` runs it.
@@ -49,7 +49,7 @@ class ServiceState:
     def progress(self) -> float:
         """The progress towards the trigger, from 0 to 1: 0.6 for ``3 of 5 delta commits``; 1 if the service is due.
 
-        It is 0 if the trigger does not count.
+        The progress is 0 if the trigger does not count.
         """
         if self.due:
             return 1.0

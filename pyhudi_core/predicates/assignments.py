@@ -1,7 +1,7 @@
 """New values of columns for an update: ``{"price": "price * 1.1"}``.
 
-A value is SQL text, a ``pyarrow.compute.Expression`` or a Python value. It must fit its column: an update never changes the type of a column, and
-never rounds a value.
+A value is SQL text, a ``pyarrow.compute.Expression`` or a Python value. The value must fit its column: an update never changes the type of a column,
+and never rounds a value.
 """
 
 from __future__ import annotations

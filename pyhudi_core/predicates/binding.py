@@ -350,7 +350,7 @@ def _lists(children: list[Node], is_and: bool) -> list[Node]:
 
 
 def _literals_of(node: Node, is_and: bool) -> tuple[Literal, ...]:
-    """Return the literals of a comparison for a list; none if it is another kind of condition."""
+    """Return the literals of a comparison for a list; none for another kind of condition."""
     if isinstance(node, In) and node.negated == is_and:
         return node.values
     if isinstance(node, Compare) and node.op == ("!=" if is_and else "=") and isinstance(node.right, Literal):
@@ -365,7 +365,7 @@ def _list(key: tuple[Node, pa.DataType], literals: list[Literal], negated: bool)
 
 
 def _as_doubles(args: tuple[Node, ...]) -> tuple[Node, ...]:
-    """Return numbers for a computation. If one is a double, a number with decimal places such as 1.1 becomes a double, as in Spark."""
+    """Return numbers for a computation. If one of them is a double, a number with decimal places such as 1.1 becomes a double, as in Spark."""
     if not any(pa.types.is_floating(type_of(arg)) for arg in args):
         return args
     return tuple(

@@ -64,7 +64,7 @@ def _incomparable(value: Value, kind: pa.DataType) -> PredicateError:
 
 
 def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType:
-    """Return the type in which two values can be compared. Raises `PredicateError` if none exists."""
+    """Return the type in which two values can be compared. Raises `PredicateError` if there is no such type."""
     if left == right:
         return left
     kinds = (left, right)

@@ -1,6 +1,6 @@
 """Days and times added to dates and times: ``date_add``, ``date_sub``, ``datediff``, ``day + INTERVAL 3 DAYS``, ``ts - INTERVAL '1' HOUR``.
 
-An interval is one of weeks, days, hours, minutes and seconds, or of years and months, with a number. A day is 24 hours only in a zone without clock
+An interval has weeks, days, hours, minutes and seconds, or years and months, with a number. A day is 24 hours only in a zone without clock
 changes. So days and months can be added to a moment (a time with a zone) only if the zone of the condition is UTC. A month later is the same day, or
 the last day of a shorter month: ``add_months(DATE '2024-01-31', 1)`` is the 29th of February.
 """
@@ -30,7 +30,7 @@ def compute_date(call: FunctionCall, args: list[pc.Expression]) -> pc.Expression
 
 
 def plus_months(day: pc.Expression, months: pc.Expression) -> pc.Expression:
-    """Return dates with so many months added. Years must be from 0 to 9999."""
+    """Return dates with a number of months added. Years must be from 0 to 9999."""
     whole = pa.int64()
     count = pc.add_checked(
         pc.add(pc.multiply(pc.year(day), pa.scalar(12, whole)), pc.subtract(pc.month(day), pa.scalar(1, whole))),

@@ -276,7 +276,7 @@ def _as_decimal(kind: pa.DataType) -> pa.DataType:
 
 
 def _exact(name: str, left: pa.DataType, right: pa.DataType) -> pa.DataType:
-    """Return the type that holds every sum, difference, product or remainder of two decimals. Raises `PredicateError` if there is none."""
+    """Return the type that holds every sum, difference, product or remainder of two decimals. Raises `PredicateError` if there is no such type."""
     scale, whole = max(left.scale, right.scale), max(left.precision - left.scale, right.precision - right.scale) + 1
     if name == "*":
         scale, whole = left.scale + right.scale, left.precision + right.precision + 1 - left.scale - right.scale
@@ -330,7 +330,7 @@ def _numbers(kinds: list[pa.DataType]) -> bool:
 
 
 def _exact_numbers(kinds: list[pa.DataType]) -> bool:
-    """Return whether the remainder of two numbers can be computed exactly: both are integers or decimals without too many digits together."""
+    """Return whether numbers can be added: either no decimal or no floating-point number is among them."""
     if len(kinds) != 2 or any(map(pa.types.is_floating, kinds)) or not all(map(is_number, kinds)):
         return False
     return bool(sum(kind.precision for kind in _aligned(kinds)) < _WIDE_DIGITS)

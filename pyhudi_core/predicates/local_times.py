@@ -55,7 +55,7 @@ def _in_known_years(ticks: pc.Expression) -> pc.Expression:
 
 @cache
 def _distances() -> list[int]:
-    """Return the days from the first of March of a known year to that of each year of a cycle, which is the same day of the week."""
+    """Return the days from the first of March of a known year to the first of March of each year of a cycle, both on the same day of the week."""
     by_day = {dt.date(year, 3, 1).weekday(): _ticks(year, 3) for year in range(_FAR - 11, _FAR)}
     years = range(_FIRST, _FIRST + 401)
     return [_ticks(year, 3) - by_day[dt.date(year, 3, 1).weekday()] for year in years]

@@ -45,7 +45,7 @@ def literal(call: FunctionCall, place: int) -> Any:
 
 
 def substring(text: pc.Expression, start: int, length: int | None) -> pc.Expression:
-    """Return a part of texts as Spark does. Positions count from 1; 0 is also the first one; negative positions count from the end."""
+    """Return a part of texts as Spark does. Positions count from 1; 0 means the first position, too; negative positions count from the end."""
     if start >= 0:
         first = max(start - 1, 0)
         return pc.utf8_slice_codeunits(text, start=first, stop=None if length is None else first + max(length, 0))
@@ -262,7 +262,7 @@ _OTHER_PARTS = {"week": "weekofyear", "doy": "dayofyear", "dow": "dayofweek", "d
 
 
 def call_of(part: Any) -> tuple[str, list[Any]] | None:
-    """Return the function name and the arguments of a sqlglot call; None if the function is not one of `FUNCTIONS` or a part of dates."""
+    """Return the function name and the arguments of a sqlglot call; None if the function is not in `FUNCTIONS` and not a part of dates."""
     if isinstance(part, exp.Trim):
         return _SIDES[str(part.args.get("position") or "BOTH")], [part.this, part.args.get("expression") or _BLANK]
     if isinstance(part, exp.Pad):

@@ -1,4 +1,4 @@
-"""Casts between kinds of numbers. Some may change a value: to whole numbers and to decimals. Results are those of Spark's TRY_CAST.
+"""Casts between kinds of numbers. Some casts may change a value: to whole numbers and to decimals. Gives the results of Spark's TRY_CAST.
 
 A cast to a whole number cuts off a fraction; a cast to a decimal rounds it half up. Values that the type cannot store become null: NaN, an infinity,
 a too large number. A floating-point number becomes the decimal of its shortest text, as in Spark. So the decimal may have at most 15 digits before
@@ -72,7 +72,7 @@ def _between(number: pc.Expression, kind: pa.DataType, low: Decimal, high: Decim
 
 
 def _where(inside: pc.Expression, number: pc.Expression, kind: pa.DataType) -> pc.Expression:
-    """Return the numbers that the type can store, and null for the others."""
+    """Return the numbers that the type can store, and null for all others."""
     return pc.if_else(inside, number, pc.scalar(pa.scalar(None, kind)))
 
 

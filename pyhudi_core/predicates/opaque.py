@@ -34,7 +34,7 @@ def check_expression(expression: pc.Expression, schema: pa.Schema) -> None:
 
 
 def columns_named(expression: pc.Expression, schema: pa.Schema) -> frozenset[str] | None:
-    """Return the top-level columns that an expression reads, which are those without which it does not fit the schema.
+    """Return the top-level columns that an expression reads: without such a column, the expression does not fit the schema.
 
     Returns None if it refers to a column by its position.
     """

@@ -29,8 +29,8 @@ def refuse_misread_texts(condition: Any, text: str, schema: pa.Schema) -> None:
     """Raise `PredicateError` if a text of a parsed condition may stand for a column.
 
     Arguments:
-        condition: what sqlglot parsed.
-        text: the SQL text, in which the positions of the parsed nodes count.
+        condition: the condition as parsed by sqlglot.
+        text: the SQL text, to which the positions of the parsed nodes refer.
         schema: the columns.
     """
 
@@ -64,7 +64,7 @@ def _refuse_constant(comparison: Any, text: str, column_of: Callable[[Any], str 
 
 
 def _texts(condition: Any) -> Iterator[Any]:
-    """Yield the texts of a condition, without those that are names: the second part of ``s."x"``."""
+    """Yield the texts of a condition, except names: the second part of ``s."x"``."""
     for literal in condition.find_all(exp.Literal):
         if literal.is_string and not isinstance(literal.parent, exp.Column):
             yield literal

@@ -1,6 +1,6 @@
 """Regular expressions: ``s RLIKE p``, ``regexp_replace(s, p, with)`` and ``regexp_extract(s, p, group)``. The pattern is a literal.
 
-Patterns are those of RE2, as in DuckDB: the common part of all dialects, without look-around and back references, which are refused.
+Patterns have the syntax of RE2, as in DuckDB: the common part of all dialects, without look-around and back references, which are refused.
 A text without a match gives an empty text to ``regexp_extract``, as in Spark.
 """
 

@@ -133,7 +133,7 @@ def _as_type(keys: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _both_zeros(values: pa.Array) -> pa.Array:
-    """Add -0.0 to 0.0: the two are equal, but Arrow's search in a set distinguishes them."""
+    """Add -0.0 to 0.0: the two zeros are equal, but Arrow's search in a set distinguishes them."""
     if not pa.types.is_floating(values.type) or not pc.any(pc.equal(values, pa.scalar(0.0, values.type))).as_py():
         return values
     return pc.unique(pa.concat_arrays([values, pa.array([0.0, -0.0], values.type)]))

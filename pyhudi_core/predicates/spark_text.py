@@ -1,7 +1,7 @@
 """Convert a bound tree to Spark SQL, so that Spark itself can filter and prune.
 
-Timestamps are written with their zone. In Spark, parts of timestamps depend on the session's zone, so a tree that asks for them has no SQL
-text, and Arrow evaluates it.
+Timestamps are written with their zone. In Spark, parts of timestamps depend on the session's zone, so a tree with such parts has no SQL text, and
+Arrow evaluates it.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def _type(literal: Literal) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Quote a text; one that would need an escape is written as bytes, since sessions differ in the meaning of a backslash."""
+    """Quote a text; a text that would need an escape is written as bytes, because sessions differ in the meaning of a backslash."""
     if text.isprintable() and not {"\\", "'"} & set(text):
         return f"'{text}'"
     return f"CAST(X'{text.encode().hex()}' AS STRING)"

@@ -1,4 +1,4 @@
-"""What was meant by words and signs that other languages have in conditions, and SQL does not: the hint of an error."""
+"""The meaning of words and signs that other languages have in conditions, but SQL does not have: the hint of an error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SIGNS = (
 
 
 def meant_by(text: str) -> str | None:
-    """Return the hint for a condition that has signs of another language; None if it has none. Signs inside of quotes are no signs."""
+    """Return the hint for a condition with signs of another language; None if it has no such sign. Signs inside of quotes do not count."""
     bare = _LITERAL.sub("''", text)
     if _CURLY.search(bare):
         return "Write straight quotes around a text: 'a'"

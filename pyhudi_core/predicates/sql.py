@@ -85,7 +85,7 @@ _TYPES = {
 
 
 class Dialect(Spark):
-    """Spark 4's dialect: a quote that is written twice inside a literal is one quote, as in standard SQL. Spark 3 would leave it out."""
+    """Spark 4's dialect: a quote that is written twice inside a literal is one quote, as in standard SQL. Spark 3 would omit it."""
 
     class Tokenizer(Spark.Tokenizer):
         STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
@@ -106,7 +106,7 @@ class SqlPart(str):
         return made
 
     def __getnewargs__(self) -> tuple[Any, str]:  # type: ignore[override]
-        """Give copies, and the workers of Spark, what the text was made of."""
+        """Return the arguments from which copies, and Spark's workers, make the same text."""
         return self.tree, self.statement
 
 
@@ -118,10 +118,10 @@ def parse_sql(text: str, schema: pa.Schema | None = None) -> Node:
 
     Arguments:
         text: the condition.
-        schema: the columns, so that texts that may be meant as columns are refused (`quotes`); None if they are not known yet.
+        schema: the columns, so that texts that may be meant as columns are refused (`quotes`); None if the columns are not known yet.
 
     Raises:
-        PredicateError: it is not SQL, or uses an unsupported part; the message gives the part and its position.
+        PredicateError: the text is not SQL, or uses an unsupported part; the message gives the part and its position.
     """
     if len(text) > LENGTH_LIMIT:
         raise PredicateError(f"a where of {len(text)} characters is too long", hint=f"The limit is {LENGTH_LIMIT}")
@@ -307,7 +307,7 @@ def _null_if(part: Any) -> Node:
 
 
 def _extreme(part: Any) -> Node:
-    """Read greatest and least, which leave nulls out: the greater or lesser value of two, again and again."""
+    """Read greatest and least, which ignore nulls: the greater or lesser value of two, repeatedly."""
     op = ">=" if isinstance(part, exp.Greatest) else "<="
     best, *others = (_node(argument) for argument in [part.this, *part.expressions])
     if not 0 < len(others) <= _MOST_COMPARED:
@@ -370,7 +370,7 @@ def _sum(part: Any) -> Node:
 
 
 def _interval(part: Any, units: Mapping[str, int]) -> int | None:
-    """Return the microseconds, or the months, of an interval of sqlglot, or of a sum of them; None if it is something else."""
+    """Return the microseconds, or the months, of an interval of sqlglot, or of a sum of intervals; None for anything else."""
     if isinstance(part, exp.Add):
         both = [_interval(part.this, units), _interval(part.expression, units)]
         return None if None in both else sum(number for number in both if number is not None)

@@ -64,7 +64,7 @@ def _date(text: pc.Expression) -> pc.Expression:
 
 
 def _within(number: pc.Expression, kind: pa.DataType, low: Decimal, high: Decimal) -> pc.Expression:
-    """Return the numbers, with null for those out of the type's range."""
+    """Return the numbers, with null in place of numbers out of the type's range."""
     inside = (number >= pa.scalar(low, kind)) & (number <= pa.scalar(high, kind))
     return pc.if_else(inside, number, pc.scalar(pa.scalar(None, kind)))
 

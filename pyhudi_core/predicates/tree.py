@@ -22,7 +22,7 @@ Value = bool | int | float | Decimal | str | bytes | dt.date | dt.datetime | dt.
 
 @dataclass(frozen=True, slots=True)
 class ColumnName:
-    """A column, or a field of a struct column; ``path`` has one part for each level. ``at``: its place in the text, from 0, for messages."""
+    """A column, or a field of a struct column; ``path`` has one part for each level. ``at``: its position in the text, from 0, for messages."""
 
     path: tuple[str, ...]
     type: pa.DataType | None = None
@@ -35,7 +35,7 @@ class ColumnName:
 
     @property
     def place(self) -> str:
-        """Where it stands in the text, in words; empty if it is not known."""
+        """Return its position in the text, in words; empty if unknown."""
         return "" if self.at is None else f" at character {self.at + 1}"
 
 
@@ -132,7 +132,7 @@ def children_of(node: Node) -> tuple[Node, ...]:
 
 
 def with_columns(node: Node, rename: Callable[[ColumnName], ColumnName]) -> Node:
-    """Return a tree in which each column is replaced by what ``rename`` returns for it."""
+    """Return a tree in which each column is replaced by the result of ``rename``."""
     if isinstance(node, ColumnName):
         return rename(node)
     if isinstance(node, FunctionCall):

@@ -1,4 +1,4 @@
-"""Errors for names in a condition or expression that no column has: what is known there, and what was probably meant."""
+"""Errors for names in a condition or expression that match no column: the known names, and the name that was probably meant."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _hint(column: ColumnName, known: tuple[str, ...], kind: pa.DataType, schema:
 
 
 def _qualified(column: ColumnName, schema: pa.Schema) -> str:
-    """Return what to say to a name that has the name of a table before that of a column."""
+    """Return the advice for a name that has the name of a table before the name of a column."""
     names = {name.lower() for name in schema.names}
     if len(column.path) < 2 or column.path[1].lower() not in names:
         return ""

@@ -194,7 +194,7 @@ def _touched(
 
 
 def _bucket_of(commit: CommitMetadata, keys: pa.Array | None, names: tuple[str, ...]) -> Callable[[Group], bool]:
-    """Return a function that says which file groups of a commit can have the key. With simple buckets, they are those of one number."""
+    """Return a function that says which file groups of a commit can have the key. With simple buckets: the file groups of one number."""
     number, _, fields = commit.extra.get(BUCKETS_KEY, "").partition(":")
     if keys is None or len(keys) != 1 or not number.isdigit():
         return lambda _: True
@@ -216,7 +216,7 @@ def _changed(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, 
 def _earlier(
     context: TableContext, last: Snapshot, texts: pa.Array, looked: Instant | None, known: Iterable[str]
 ) -> list[dict[str, Any]]:
-    """Return the commit that wrote the row before the oldest examined commit, as the row itself names it. Empty if no such state can be read."""
+    """Return the commit that wrote the row before the oldest examined commit; the row itself names it. Empty if no such state can be read."""
     rows = _oldest_rows(context, last, texts, looked)
     if rows is None:
         return []

@@ -77,7 +77,7 @@ def look(context: TableContext) -> tuple[Timeline, TableLook]:
 def still(storage: Storage, seen: TableLook, now_ms: int) -> TableLook | None:
     """Return the new look at an unchanged table; None if the table may have changed. Sends one request.
 
-    The storage is that of the table's folder. Raises `StorageError`.
+    ``storage``: the storage of the table's folder. Raises `StorageError`.
     """
     if seen.record and 0 <= now_ms - seen.listed_ms < LISTED_MS:
         try:
@@ -125,7 +125,7 @@ def _newest(timeline: Timeline) -> str:
 
 
 def _tag(context: TableContext, timeline: Timeline, names: Names, record: Record | None) -> str:
-    """Return the tag of the record if the record alone will show the next commit: this package made the newest commit, and the listing shows what was
+    """Return the tag of the record if the record will show the next commit: this package made the newest commit, and the listing shows what was
     decided.
     """
     if record is None:

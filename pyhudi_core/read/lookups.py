@@ -110,7 +110,7 @@ def _record_keys(found: Scan) -> pa.Array | None:
 def lookup(context: TableContext, keys: object, columns: Columns = None, index: str | None = None) -> Scan:
     """Read the rows with the given keys; ``keys`` holds the key columns, and the partition columns if they are known.
 
-    With ``index``, read the rows with the given values of a secondary index's column, which ``keys`` holds. Raises `InvalidOptionError` if
+    With ``index``, a secondary index, ``keys`` holds values of its column; read the rows with these values. Raises `InvalidOptionError` if
     the index does not exist.
     """
     state = snapshot(context)

@@ -60,7 +60,7 @@ class _Source:
         rows: int | None,
         _batch_size: int | None,
     ) -> Iterator[polars.DataFrame]:
-        """Yield frames with these columns, which include those of the condition. ``rows`` limits the rows before the condition filters them."""
+        """Yield frames with these columns, which include the condition's columns. ``rows`` limits the rows before the condition filters them."""
         # A query without columns needs only the number of rows, which a frame without columns cannot have.
         wanted = columns or ([self.scan.schema.names[0]] if columns is not None else None)
         coarse = None if condition is None or rows is not None else _in_pyarrow(condition, self.scan.schema)

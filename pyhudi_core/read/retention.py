@@ -103,7 +103,7 @@ def refuse_cleaned_change(
 
 @dataclass(frozen=True, slots=True)
 class _Commits:
-    """The commits around a state: those that had completed (with their requested times), and the later ones; both in the order of completion."""
+    """The commits around a state: the completed ones (with their requested times), and the later ones; both in the order of completion."""
 
     until: tuple[tuple[str, CommitMetadata], ...]
     later: tuple[CommitMetadata, ...]
@@ -111,7 +111,7 @@ class _Commits:
 
 
 def _commits(state: Snapshot, *, complete: bool = False) -> _Commits:
-    """Read the commits. Archived commits are read only if a clean has run, or if a group was replaced that one of them may have written.
+    """Read the commits. Archived commits are read only if a clean has run, or if they may have written a replaced group.
 
     ``complete``: after a clean, also read the archived commits of the state itself. If they were omitted, ``has_more`` is true.
     """

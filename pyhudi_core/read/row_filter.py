@@ -61,7 +61,7 @@ class RowFilter:
 
     @property
     def read_schema(self) -> pa.Schema:
-        """The columns to read: those of the result, and those in the conditions."""
+        """The columns to read: the result's columns, and the columns of the conditions."""
         if self.predicate is not None and self.predicate.columns is None:
             return self.schema
         wanted = set(self.columns)

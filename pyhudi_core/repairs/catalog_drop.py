@@ -1,8 +1,8 @@
 """The drop of a table that was found by its name in a catalog: first its files are deleted, as in `drop`, and then its names.
 
 Before the first file is deleted, the names are marked in the catalog. So if the process dies, the marks say that the table is being dropped, and the
-next drop removes the names. Names without such a mark stay if no table is found at their location, because with wrong storage options an existing
-table is not found. `CatalogDrop` with ``names_only`` removes them.
+next drop removes the names. Names without such a mark stay if no table is found at their location, because an existing table is not found with wrong
+storage options. `CatalogDrop` with ``names_only`` removes them.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class CatalogDrop(OfTable):
         return replace(done, names=_names(found))
 
     def _files(self, found: FoundTable | None) -> TableDrop | None:
-        """Return the drop of the files; None if there are none, so that an earlier drop may have deleted them."""
+        """Return the drop of the files; None if no files exist, for example after an earlier drop."""
 
         def mark() -> None:
             if found is not None:

@@ -7,7 +7,7 @@ process dies, the properties show a half dropped table, and the next drop finish
 
 The drop deletes only files of the table: data files by their names, the files that mark partitions, the Iceberg metadata of this project, and
 ``.hoodie``. Tables inside the folder, and files that are not of Hudi, stay; the rows of a bootstrapped table stay at their source. A writer of Hudi
-does not know the property: it must have ended before.
+does not know the property, so end such writers first.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class TableDropPlan:
         files, bytes: number and size of the files to delete.
         savepoints: the commits whose savepoints are deleted with the table.
         left: paths of files in the folder that are not of Hudi; they stay.
-        half_dropped: an earlier drop has begun, and this one would finish it.
-        why_not: who uses the table.
+        half_dropped: an earlier drop has begun, and this drop would finish it.
+        why_not: the users of the table.
         names: the table's names in a catalog, which are removed; empty if it was not found by a catalog.
     """
 
@@ -177,7 +177,7 @@ def _nothing() -> None: ...
 
 @printable
 class TableDrop(OfTable):
-    """The drop of one table: ``table.drop()``, or ``table.drop.plan()`` to see before what it deletes."""
+    """The drop of one table: ``table.drop()``, or ``table.drop.plan()`` to see first what it deletes."""
 
     _METHODS: ClassVar[str] = ".plan()"
 
@@ -189,7 +189,7 @@ class TableDrop(OfTable):
         return f"Drop of {self._opened.storage.location}"
 
     def plan(self) -> TableDropPlan:
-        """Return what a drop would delete now, and who uses the table. Lists every file, and changes nothing."""
+        """Return what a drop would delete now, and the users of the table. Lists every file, and changes nothing."""
         with at_table(self._opened.storage.location):
             context, half = self._opened.to_drop()
             timeline = context.folder.load()
@@ -201,7 +201,7 @@ class TableDrop(OfTable):
     def __call__(self, gate: Gate | None = None, *, progress: ServiceProgress | None = None) -> DroppedTable:
         """Delete the table permanently: its rows, its history, its savepoints. On a disk the empty folder stays.
 
-        If this process dies, the table says that it is half dropped, and the next call, or `pyhudi.drop_table`, finishes it.
+        If this process dies, the table's properties say that it is half dropped, and the next call, or `pyhudi.drop_table`, finishes the drop.
 
         Raises `DropRefusedError` while a writer or a service is running or a hold has not ended: nothing was changed.
         """
@@ -316,7 +316,7 @@ class _Dropping:
 
 
 def _dropping(storage: Storage) -> str:
-    """Return the requested time of the drop that the properties name; empty if there are none, or if they name none."""
+    """Return the requested time of the drop that the properties name; empty if there are no properties, or if they name no drop."""
     try:
         return properties_file.read(storage).get(DROPPING, "")
     except TableNotFoundError:
@@ -324,7 +324,7 @@ def _dropping(storage: Storage) -> str:
 
 
 def _in_use(context: TableContext, timeline: Timeline, *, half: bool, own: str = "", ask_storage: bool = False) -> str:
-    """Return who uses a table; empty if nobody does. In a half dropped table only another drop can be running."""
+    """Return the users of a table; empty if there are none. In a half dropped table only another drop can be running."""
     doing = [] if half else [text for instant in timeline.pending if (text := at_work(context, instant))]
     if not half:
         doing += [

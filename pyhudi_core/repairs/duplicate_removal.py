@@ -1,6 +1,6 @@
 """Remove the rows that `duplicates` found, in one commit: a delete that names the file group for each key.
 
-The commit is a write as every other one (`write/write.py`), but its rows already have their tags. If another writer has meanwhile changed one of the
+The commit is an ordinary write (`write/write.py`), but its rows already have their tags. If another writer has meanwhile changed one of the
 file groups, even one whose copies stay, the duplicates are searched again. Afterwards the record index names the file group of the copy that stays.
 """
 
@@ -85,7 +85,7 @@ class Duplicates(OfTable):
 
 
 def _prepared(plan: DuplicatePlan, engine: Engine) -> Prepared:
-    """Return the keys to delete, as an index would have tagged them."""
+    """Return the keys to delete, tagged as an index would tag them."""
     surplus, count = plan.surplus, len(plan.surplus)
     columns = {
         RECORD_KEY: surplus["key"],
@@ -106,7 +106,7 @@ def _prepared(plan: DuplicatePlan, engine: Engine) -> Prepared:
 
 
 def _key_changes(plan: DuplicatePlan) -> pa.Table:
-    """Return the changes of the keys: each leaves some file groups, and stays in the one with the remaining copy."""
+    """Return the changes of the keys: each key leaves some file groups, and stays in the file group with the remaining copy."""
     surplus, count = plan.surplus, len(plan.surplus)
     places = surplus.select(["key", "partition", "kept"]).group_by(["key", "partition", "kept"]).aggregate([])
     left = pa.table(

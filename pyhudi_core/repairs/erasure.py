@@ -1,11 +1,11 @@
-"""Erasure: rows are deleted, and then no file of the table holds their keys any more; a report with digests says so.
+"""Erasure: rows are deleted, and then no file of the table contains their keys any more; a report with digests proves this.
 
 ``run`` deletes the rows, compacts the logs, deletes every older file slice and every file without an owner, builds the metadata table again, and
 examines all remaining files (``repairs/erasure_proof.py``). Each step is a separate commit or service. So if the process dies between two steps, the
 table is correct, and the next run continues.
 
-Older states cannot be read afterwards. So an erasure is refused, before anything is written, if older states are promised: by savepoints, slow
-readers (``pyhudi.clean.keep.seconds``) and pending instants. `ErasureRefusedError` names them.
+Older states cannot be read afterwards. So an erasure is refused, before anything is written, if savepoints, slow readers
+(``pyhudi.clean.keep.seconds``) or pending instants need older states. `ErasureRefusedError` names them.
 """
 
 from __future__ import annotations
@@ -101,10 +101,10 @@ class ErasureReport:
         table: the location.
         keys: number of keys; ``keys_sha256`` is the digest of the sorted texts that the keys may have in the table, one on each line.
         rows: number of deleted rows.
-        instants: the requested times of the commits and services that did it.
+        instants: the requested times of the commits and services of the erasure.
         gone: deleted files that contained keys.
         proof: the examination afterwards.
-        time: when it was examined, as an instant time.
+        time: the time of the examination, as an instant time.
     """
 
     table: str
@@ -134,7 +134,7 @@ class _Keys:
     """The keys to erase.
 
     Attributes:
-        given: as the caller gave them.
+        given: the keys in the caller's form.
         count: number of distinct keys.
         texts: every text that the keys may have in the table; a key has several if releases of Hudi write it differently.
     """
@@ -182,8 +182,8 @@ class Erasure(OfTable):
         *,
         progress: ServiceProgress | None = None,
     ) -> ErasureReport:
-        """Delete the rows and all copies of their keys, and examine the table. If the report is false, the erasure is incomplete: `proof` says what
-        is left.
+        """Delete the rows and all copies of their keys, and examine the table. If the report is false, the erasure is incomplete: `proof` lists the
+        remaining places.
 
         ``gate`` is asked before anything is written and before each step, see `Execution`; ``extra_metadata`` goes into the commits of all steps;
         ``progress`` is called with each step, and with the progress of its service. Raises `ErasureRefusedError` before anything is written, and the
@@ -248,8 +248,8 @@ class Erasure(OfTable):
     def _examined(self, context: TableContext, keys: _Keys) -> ErasureProof:
         """Return the places that contain keys.
 
-        Raises `UnsupportedTableError` for readable rows that were found in no file: then the table writes its keys as other texts than those
-        searched.
+        Raises `UnsupportedTableError` for readable rows that were found in no file: then the table writes its keys as other texts than the searched
+        ones.
         """
         proof = examine(context, keys.texts)
         rows = self._rows(context, keys).num_rows if proof else 0
@@ -279,7 +279,7 @@ class Erasure(OfTable):
         return _Keys(given, len(record_keys(typed, config).unique()), key_texts(typed, config))
 
     def _refused_by(self, holders: frozenset[str]) -> tuple[str, ...]:
-        """Return the obstacles: what promises, or needs, the files that contain keys."""
+        """Return the obstacles: savepoints, readers and instants that need the files with keys."""
         context, timeline = self.context, self.context.folder.load()
         saved = [
             f"savepoint {savepoint.instant}"

@@ -138,13 +138,13 @@ def _data_files(storage: Storage) -> Iterator[ObjectInfo]:
 
 
 def _index_folders(storage: Storage) -> list[str]:
-    """Return the folder of the metadata table, whether it is listed or not, and those of its backups."""
+    """Return the folder of the metadata table, listed or not, and the folders of its backups."""
     backups = (path for path in storage.list_folder(_OWN_FOLDER).folders if path.startswith(_BACKUPS))
     return [names.FOLDER, *sorted(backups)]
 
 
 def _index_files(storage: Storage, folder: str) -> Iterator[ObjectInfo]:
-    """Yield all HFiles and logs of such a folder. Its own timeline has files whose names look like those of base files."""
+    """Yield all HFiles and logs of such a folder. Its own timeline has files whose names look like names of base files."""
     for info in storage.list(f"{folder}/"):
         path, name = split(info.path)
         own = _OWN_FOLDER in path.removeprefix(folder).split("/")
@@ -216,8 +216,8 @@ def _in_index(storage: Storage, info: ObjectInfo, keys: pa.Array) -> bool:
 
 
 def _entries(source: pa.NativeFile, path: str) -> Iterator[tuple[pa.Array, bytes]]:
-    """Yield the names of the entries of an HFile or of a log, deletes too, and the bytes that hold them. Raises as `HFileReader` and `LogReader`,
-    and for what no log of a metadata table has.
+    """Yield the names of the entries of an HFile or of a log, including deletes, and the bytes of the entries. Raises as `HFileReader` and
+    `LogReader`, and for content that no log of a metadata table has.
     """
     if path.endswith(_HFILE):
         yield from _of_hfile(HFileReader(source, path))

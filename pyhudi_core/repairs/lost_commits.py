@@ -53,7 +53,7 @@ def _path(context: TableContext, requested_time: str, record: Record | None) -> 
 
 
 def _torn(context: TableContext, timeline: Timeline) -> list[tuple[str, Record]]:
-    """Return the completed files that are empty or truncated: their bytes are an initial part of those in the commit record."""
+    """Return the completed files that are empty or truncated: their bytes are an initial part of the bytes in the commit record."""
     found = []
     names = {context.folder.file(instant) for instant in timeline.commits}
     for record in record_store(context.root).kept():

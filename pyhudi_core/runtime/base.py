@@ -1,7 +1,7 @@
 """Protocols for time, randomness and threads, which callers pass in.
 
-Only ``runtime/``, ``storage/``, ``lock/`` and ``testing/`` may use the real ones directly, because the explorer in ``testing/`` replaces
-all of them.
+Only ``runtime/``, ``storage/``, ``lock/`` and ``testing/`` may use the real ones directly, because the explorer in ``testing/`` replaces all of
+them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Executor(Protocol):
 
     @property
     def workers(self) -> int:
-        """How many calls run at once."""
+        """Return the number of concurrent calls."""
         ...
 
     def map(self, fn: Callable[[T], R], items: Iterable[T]) -> list[R]: ...

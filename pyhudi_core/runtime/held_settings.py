@@ -26,7 +26,7 @@ class _Held:
 
 
 class HeldSettings:
-    """Counts the users of each setting. The first user records the old value, and the last one restores it."""
+    """Counts the users of each setting. The first user records the old value, and the last user restores it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -141,7 +141,7 @@ class ThreadTimerHandle:
 
     @property
     def error(self) -> BaseException | None:
-        """The error of the latest call; None if it succeeded. An error does not stop the calls."""
+        """The error of the latest call; None if it succeeded. An error does not stop later calls."""
         return self._error
 
     def cancel(self) -> None:

@@ -56,10 +56,10 @@ class Hold:
     """The files of a state, held back from cleaning.
 
     Attributes:
-        name: the name of the hold, by which it is ended.
+        name: the name of the hold, by which it can be ended.
         token: the state; ``scan(as_of=hold.token)`` reads it.
-        ends_ms: when it ends, in milliseconds since 1970.
-        comment: the text of its maker.
+        ends_ms: its end, in milliseconds since 1970.
+        comment: a text by its maker.
         files: names of the files, by partition path.
     """
 
@@ -71,7 +71,7 @@ class Hold:
 
     @property
     def ends(self) -> datetime:
-        """When it ends, in UTC."""
+        """Return its end, in UTC."""
         return datetime.fromtimestamp(self.ends_ms / 1000, UTC)
 
     @property
@@ -127,7 +127,7 @@ class Hold:
 @dataclass(frozen=True, slots=True)
 @printable
 class Holds(OfTable):
-    """The holds of one table. Iterating reads those that have not ended, the first to end first."""
+    """The holds of one table. Iterating reads the holds that have not ended; the first to end comes first."""
 
     _METHODS: ClassVar[str] = ".create(token), or iterate over it"
 
@@ -150,10 +150,11 @@ class Holds(OfTable):
         ]
 
     def create(self, state: TimePoint | None = None, *, seconds: float, comment: str = "") -> Hold:
-        """Keep the files of a state from cleaning for this number of seconds. The state is the newest one, or that of a token, commit or time.
+        """Keep the files of a state from cleaning for this number of seconds. The state is the newest state, or the state of a token, commit or time.
 
-        To extend a hold, make another one of its token. Raises `InvalidOptionError` for a length that is not above zero or is over 100 years,
-        `SnapshotExpiredError` if files of the state are gone, and `CommitConflictError` if a planned clean will delete some. Then there is no hold.
+        To extend a hold, make another hold of its token. Raises `InvalidOptionError` for a length that is not above zero or is over 100 years,
+        `SnapshotExpiredError` if files of the state are gone, and `CommitConflictError` if a planned clean will delete some of them. After such an
+        error there is no hold.
         """
         if not 0 < seconds <= LONGEST_S:
             raise InvalidOptionError(
@@ -164,7 +165,7 @@ class Holds(OfTable):
             return retries.until_done(lambda: _create(reopened(self.context), state, int(seconds * 1000), comment))
 
     def delete(self, hold: Hold | str) -> bool:
-        """End a hold, given by itself or by name. False if there is none."""
+        """End a hold, given as a value or by name. False if there is no such hold."""
         name = hold.name if isinstance(hold, Hold) else hold
         if not isinstance(name, str) or "/" in name or not name:
             raise InvalidOptionError(f"{name!r} does not name a hold", hint="Give one of table.holds, or its name.")
@@ -177,7 +178,7 @@ class Holds(OfTable):
 
 
 def read_holds(context: TableContext, *, ended: bool = False) -> tuple[Hold, ...]:
-    """Return the holds of a data table that have not ended (``ended``: those that have), the first to end first.
+    """Return the holds of a data table that have not ended (with ``ended``: the ended holds); the first to end comes first.
 
     Raises `CorruptTimelineError` for a hold that cannot be read: its files are unknown.
     """
@@ -236,7 +237,10 @@ def _files_of(state: Snapshot) -> dict[str, tuple[str, ...]]:
 
 
 def _refuse_unkept(context: TableContext, hold: Hold) -> None:
-    """Check a hold whose file other processes can already see. Raise an error if a file of its state is gone, or if a plan will delete one."""
+    """Check a hold whose file other processes can already see.
+
+    Raise an error if a file of its state is gone, or if a plan will delete a file of the state.
+    """
     timeline = context.folder.load()
     refuse_pending_restore(context, timeline)
     for clean in (i for i in timeline.pending if i.action is Action.CLEAN):

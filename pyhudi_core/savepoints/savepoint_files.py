@@ -69,9 +69,9 @@ class Savepoint:
 
 
 def read_savepoints(folder: TimelineFolder, timeline: Timeline) -> tuple[Savepoint, ...]:
-    """Return the completed savepoints of a timeline, the oldest commit first; without those that were deleted meanwhile.
+    """Return the completed savepoints of a timeline, the oldest commit first; without savepoints that were deleted meanwhile.
 
-    Raises `CorruptionError` for one that cannot be read, and `UnsafePathError` for one that names files outside the table.
+    Raises `CorruptionError` for an unreadable savepoint, and `UnsafePathError` for a savepoint with files outside the table.
     """
     saved = (i for i in timeline.completed if i.action is Action.SAVEPOINT)
     found = (_read(folder, instant) for instant in saved)

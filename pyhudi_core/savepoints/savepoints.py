@@ -1,4 +1,4 @@
-"""Make, list and delete savepoints (specification, "Timeline": savepoint). `timeline.savepoints` says what one is, and reads it.
+"""Make, list and delete savepoints (specification, "Timeline": savepoint). `timeline.savepoints` explains and reads savepoints.
 
 A savepoint is decided under the table's lock, like a commit. It is refused if files of its state are already cleaned, or if a pending clean will
 delete them; a later clean sees the savepoint. So the files of a savepoint stay until the savepoint is deleted.
@@ -72,10 +72,10 @@ class Savepoints(OfTable):
         ]
 
     def create(self, instant: CommitPoint | None = None, comment: str = "", created_by: str = "pyhudi") -> Savepoint:
-        """Make a savepoint of a completed commit, by default of the newest one. If the commit already has a savepoint, return that one.
+        """Make a savepoint of a completed commit, by default of the newest commit. If the commit already has a savepoint, return that savepoint.
 
         Raises `InvalidOptionError` if there is no such commit, `UnsupportedTableError` if it has a tag, `SnapshotExpiredError` if files of its state
-        are cleaned already, and `CommitConflictError` if a clean will delete some. Then nothing was changed.
+        are cleaned already, and `CommitConflictError` if a clean will delete some of them. After such an error nothing has changed.
         """
         with at_table(self.context.table), Retries(self.context) as retries:
             return retries.until_done(lambda: _create(reopened(self.context), instant, comment, created_by))
@@ -110,8 +110,8 @@ def _is_of(instant: Instant, savepoint: Savepoint) -> bool:
 def half_made(context: TableContext, timeline: Timeline, now_ms: int) -> tuple[Instant, ...]:
     """Return the savepoints that a process left half made or half deleted: their inflight file is a day old.
 
-    Savepoints have no heartbeat, and Hudi keeps one inflight while it lists the files of the table, which takes long for a large one. Ours are
-    published in one decision, which any process finishes.
+    Savepoints have no heartbeat, and Hudi keeps a savepoint inflight while it lists the files of the table, which takes long for a large table.
+    Savepoints of this package are published in one decision, which any process finishes.
     """
     infos = [
         (i, context.storage.head(context.folder.file(i))) for i in timeline.pending if i.action is Action.SAVEPOINT
@@ -121,7 +121,10 @@ def half_made(context: TableContext, timeline: Timeline, now_ms: int) -> tuple[I
 
 
 def remove_half_made(context: TableContext) -> tuple[Instant, ...]:
-    """Remove half made savepoints, under the lock, and return them. If the decision of one was made, it is published first, and stays."""
+    """Remove half made savepoints, under the lock, and return them.
+
+    If the decision of a savepoint was made, the savepoint is published first, and stays.
+    """
     removed: list[Instant] = []
     if not half_made(context, context.folder.load(), context.runtime.clock.now_ms()):
         return ()
@@ -210,7 +213,7 @@ def known_savepoint(context: TableContext, timeline: Timeline, time: str, create
 
 @dataclass(slots=True)
 class _Creating:
-    """A savepoint on its way to the timeline. Until it is there, its reservation protects it."""
+    """A savepoint that is not on the timeline yet. Until then, its reservation protects it."""
 
     transaction: Transaction
     commit: Instant

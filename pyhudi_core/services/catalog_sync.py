@@ -45,7 +45,7 @@ class CatalogPlan:
         tables: the tables that would be created or changed, each as ``database.name``.
         changes: the changes, in words.
         added, changed, dropped: numbers of partitions, over all tables.
-        reason: why all partitions were compared; empty if comparing those of the new commits was enough.
+        reason: why all partitions were compared; empty if only partitions of the new commits were compared.
         refused: whether the table cannot be in the catalog in its current form, or the catalog cannot be reached.
     """
 
@@ -83,7 +83,7 @@ class CatalogResult(ServiceResult):
         tables: the tables that were created or changed, each as ``database.name``; of a manifest, its path.
         changes: the changes, in words.
         added, altered, dropped: numbers of partitions, over all tables.
-        reason: why all partitions were compared; empty if comparing those of the new commits was enough.
+        reason: why all partitions were compared; empty if only partitions of the new commits were compared.
     """
 
     service: ClassVar[str] = "catalog_sync"

@@ -109,7 +109,7 @@ class FailedWrites(TableService[FailedWritesResult]):
         return self._ended((*planned.writes, *planned.rollbacks, *planned.savepoints), planned.why_not)
 
     def take_over(self) -> FailedWritesResult:
-        """Finish scheduled rollbacks, and those of dead processes."""
+        """Finish scheduled rollbacks, and rollbacks of dead processes."""
         planned = self.plan().rollbacks
         for instant in planned:
             requested_rollbacks.execute(self.context, instant.requested_time)

@@ -78,7 +78,7 @@ class TaggingResult(ServiceResult):
 
 
 class ScheduledTags(TableService[TaggingResult]):
-    """Makes tags of one table by the schedules of its options, and deletes those that no schedule keeps."""
+    """Makes tags of one table by the schedules of its options, and deletes tags that no schedule keeps."""
 
     name = "tagging"
     summary = "make the savepoints of a schedule, and delete those that it keeps no longer"
@@ -112,7 +112,7 @@ class ScheduledTags(TableService[TaggingResult]):
         return self._nothing("a run leaves nothing to finish")
 
     def _run(self, how: Execution, retries: Retries) -> TaggingResult:
-        """Make the tag that is due, then delete those that no schedule keeps. Raises as `Savepoints.create`."""
+        """Make the tag that is due, then delete tags that no schedule keeps. Raises as `Savepoints.create`."""
         planned = self.plan()
         if not planned:
             return self._nothing(planned.why_not)

@@ -3,7 +3,7 @@
 Every service of the registry takes part. A service without a rule here is due if it has a plan, and its own trigger, if any, is reached. These
 services have a rule, because statistics are better than a trigger that counts commits:
 
-- compaction: the trigger of the options, or the size of log files compared with that of their base files;
+- compaction: the trigger of the options, or the size of log files compared with their base files;
 - clustering: how many file groups a clustering would save;
 - archival: the number of commits on the timeline, compared with ``hoodie.keep.max.commits``.
 

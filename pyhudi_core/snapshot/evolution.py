@@ -25,7 +25,7 @@ _COMPLETED = re.compile(r"(\d+)(?:_\d+)?\.schemacommit")
 def history_name(requested_time: str) -> str:
     """Return the name of the history file that a commit publishes.
 
-    Hudi finds the commit by the first time in it; the second time is that of the completion.
+    Hudi finds the commit by the first time in the name; the second time is the completion time.
     """
     return f"{requested_time}_{requested_time}.schemacommit"
 
@@ -55,7 +55,7 @@ def find_evolution(
 
 
 def _changes(versions: Iterable[Version]) -> tuple[Version, ...]:
-    """Return these versions without those that repeat the columns of the previous version. Each commit has a version, and tasks get them all."""
+    """Return these versions without those that repeat the columns of the previous version. Each commit has a version, and tasks get all versions."""
     runs = groupby(versions, key=lambda version: version.columns)
     return tuple(next(same) for _, same in runs)
 
@@ -80,7 +80,7 @@ def _version(commit: CommitMetadata, path: str) -> Version | None:
 
 
 def _history(storage: Storage) -> tuple[str, tuple[Version, ...]]:
-    """Return the time of the newest completed file and all versions: it contains those of older files."""
+    """Return the time of the newest completed file, and all versions: this file contains the versions of older files."""
     paths = [info.path for info in storage.list_folder(FOLDER).objects]
     completed = [path for path in paths if _COMPLETED.fullmatch(path.rpartition("/")[2])]
     if not completed:

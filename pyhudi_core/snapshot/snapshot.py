@@ -1,6 +1,6 @@
 """One immutable state of a table: its configuration, its timeline and its file groups at a completion time.
 
-Every read is a function of a snapshot; every write starts from one and is checked against the one it finds under the lock.
+Every read is a function of a snapshot; every write starts from a snapshot and is checked against the state under the lock.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Snapshot:
 
     @property
     def completion_time(self) -> str:
-        """The completion time of the newest visible commit; empty before the first."""
+        """Return the completion time of the newest visible commit; empty before the first commit."""
         return self.visibility.newest_completion()
 
 

@@ -100,7 +100,7 @@ class Pinned:
         return min(until, _completed(newest))
 
     def _added_since(self, table: HudiTable) -> Instant | None:
-        """Return the pinned instant if commits were added after it; None if it is still the newest."""
+        """Return the pinned instant if commits were added after it; None if it is still the newest one."""
         commits = table.timeline.commits
         return None if self.newest is None or (len(commits) and commits[-1] == self.newest) else self.newest
 

@@ -137,7 +137,7 @@ class Settings:
         return replace(self, zone=zone, table_options=(*self.table_options, (CONDITION_ZONE, zone.name)))
 
     def zoned_condition(self, read: Scan | ChangeFeed) -> ZonedCondition | None:
-        """Return the condition that the tasks of a read must check; None if there is none."""
+        """Return the condition that the tasks of a read must check; None without such a condition."""
         if self.zone is None or self.where is None:
             return None
         schema = read.rows.schema if isinstance(read, Scan) else read.reader.schema

@@ -34,7 +34,7 @@ else:
 
 
 class PyhudiSource(DataSource):  # type: ignore[misc]  # PySpark has no types here
-    """The source, as Spark calls it. ``zone`` is that of the session."""
+    """The source, as Spark calls it. ``zone``: the time zone of the session."""
 
     zone: ClassVar[SessionZone | None] = None
 
@@ -118,7 +118,7 @@ class FilteringReader(BatchReader):
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  (Spark's name)
-        """Accept the filters that mean the same here; return the others."""
+        """Accept the filters with the same meaning here; return the others."""
         with raised_in_task():
             read = None if self.mode == CHANGES else self._read()
         if not isinstance(read, Scan):

@@ -1,4 +1,4 @@
-"""Find the Spark query of a batch, and the time at which Spark planned the batch. Spark passes neither to its sinks.
+"""Find the Spark query of a batch, and the time at which Spark planned the batch. Spark passes neither of them to its sinks.
 
 In ``foreachBatch`` Spark's session knows the running queries. A data source's tasks have the query as a property, and its commit runs in a process
 without a session, so it reads the time of planning from the checkpoint, if it can: ``offsets/<number>`` there is written when a batch is planned.

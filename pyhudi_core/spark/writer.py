@@ -129,7 +129,7 @@ class StagedRows:
             )
 
     def remove(self, messages: Sequence[StagedTask | None]) -> None:
-        """Remove the staged rows, including those of tasks that Spark gave up. Spark plans each batch of a stream separately, with its own folder."""
+        """Remove the staged rows, including rows of tasks that Spark gave up. Spark plans each batch of a stream separately, with its own folder."""
         storage = self.storage()
         for folder in {self.folder, *(m.path.rpartition("/")[0] for m in messages if m is not None and m.path)}:
             waiting_rows.remove(storage, folder)

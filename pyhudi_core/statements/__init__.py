@@ -1,4 +1,4 @@
-"""SQL: one statement as text, carried out by the methods of `HudiTable`, or answered by a query engine that reads scans.
+"""SQL: execute one statement, by the methods of `HudiTable`, or by a query engine that reads scans.
 
 `sql` in ``run.py`` is the public call. ``text.py`` parses with sqlglot, in the dialect of conditions (Spark's); ``names.py`` finds tables. Statements
 that write are in ``changes.py`` and ``definitions.py``: each statement is one call of a method of the table, so one commit. ``queries.py`` gives

@@ -82,7 +82,7 @@ def _statistics(time: str, sizes: Sequence[int]) -> dict[str, Any]:
 
 
 def _amplification(call: ProcedureCall) -> Iterator[Row]:
-    """Show how many rows each commit was asked to change, and how many rows the commit wrote."""
+    """Show how many rows each commit had to change, and how many rows it wrote."""
     table = call.table
     asked_all = written_all = 0
     for instant in reversed(list(table.timeline.commits)):

@@ -126,7 +126,7 @@ def truncate(how: Changing, tree: Any) -> Commit:
 
 
 def what_truncate_says(how: Changing, tree: Any) -> tuple[HudiTable, Any]:
-    """Return the table of TRUNCATE, and its PARTITION; None for the whole table."""
+    """Return the table of TRUNCATE, and its PARTITION; None for the complete table."""
     refuse_other_parts(tree, "expressions", "partition", "is_database")
     if len(tree.expressions) != 1:
         raise not_understood("TRUNCATE takes one table")
@@ -376,7 +376,7 @@ def _clause(how: Changing, found: Merge, when: Any, target: str) -> Merge:
 
 
 def _but(star: Any) -> list[str]:
-    """Return the columns that ``* EXCEPT (column, ...)`` leaves out."""
+    """Return the columns that ``* EXCEPT (column, ...)`` omits."""
     refuse_unknown(star, "* in the merge", "except_", "except")
     return [column.name for column in star.args.get("except_") or star.args.get("except") or ()]
 

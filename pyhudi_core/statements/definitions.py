@@ -65,7 +65,7 @@ def create(how: Changing, tree: Any) -> HudiTable | Commit:
 
 
 def what_create_says(how: Changing, tree: Any) -> tuple[str, list[str]]:
-    """Return the place where CREATE TABLE makes the table, and the columns of the table. For a query, the columns are not known."""
+    """Return the location where CREATE TABLE makes the table, and the columns of the table. For a query, the columns are not known."""
     found = _definition(how, tree)
     return str(found.place), [] if tree.expression is not None else list(_columns(tree.this, found).names)
 
@@ -209,7 +209,7 @@ def comment(how: Changing, tree: Any) -> Commit:
 
 
 def what_comment_says(how: Changing, tree: Any) -> tuple[HudiTable, str | dict[str, str]]:
-    """Return the table of COMMENT ON, and its comment, or that of a column."""
+    """Return the table of COMMENT ON, and its comment, or the comment of a column."""
     kind, text = str(tree.args.get("kind")).upper(), tree.expression.name
     if kind == "TABLE":
         return how.names.table(tree.this), text

@@ -53,7 +53,7 @@ def _fitted(column: pa.ChunkedArray, field: pa.Field, table: str) -> pa.ChunkedA
 
 
 def _other_fields(kind: pa.DataType, target: pa.DataType) -> str:
-    """Say which fields of structs, at any depth, are not those of a column; Arrow's cast would drop them, or make them null."""
+    """Say which fields of structs, at any depth, are not fields of a column; Arrow's cast would drop them, or make them null."""
     test = pa.types
     if test.is_struct(kind) and test.is_struct(target):
         given, wanted = [field.name for field in kind], [field.name for field in target]

@@ -24,7 +24,10 @@ _OPERANDS = ("this", "expression", "expressions", "low", "high")
 
 
 def compared_as_spark_does(tree: Any, schemas: Mapping[str, pa.Schema]) -> None:
-    """Cast FLOAT columns that a query compares with decimals to DOUBLE, in place. ``schemas``: those of its tables, by their names in the tree."""
+    """Cast FLOAT columns that a query compares with decimals to DOUBLE, in place.
+
+    ``schemas``: the schemas of its tables, by their names in the tree.
+    """
     for comparison in list(tree.find_all(*_COMPARISONS)):
         operands = list(_operands(comparison))
         if any(_has_decimal(operand, schemas) for operand in operands):
@@ -48,7 +51,7 @@ def _has_decimal(operand: Any, schemas: Mapping[str, pa.Schema]) -> bool:
 
 
 def _is(column: Any, schemas: Mapping[str, pa.Schema], test: Any) -> bool:
-    """Say whether a column is one of a table in the same SELECT, or around it, and has such a type. Those of subqueries are not known."""
+    """Say whether a column with such a type belongs to a table in the same SELECT, or in an outer one. Columns of subqueries are not known."""
     select = column.find_ancestor(exp.Select)
     while select is not None:
         tables = [table for table in select.find_all(exp.Table) if table.find_ancestor(exp.Select) is select]

@@ -135,7 +135,7 @@ def _is_of_the_query(table: Any) -> bool:
 
 
 def _replace(table: Any, sources: _Sources) -> None:
-    """Replace a table in the query by the name under which DuckDB knows the table."""
+    """Replace a table in the query by the name that DuckDB has for it."""
     alias = table.alias or (table.name if isinstance(table.this, exp.Identifier) else "")
     name = sources.add(_rows(table, sources))
     made = exp.to_table(name)

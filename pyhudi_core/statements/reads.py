@@ -1,4 +1,4 @@
-"""The data that the table functions of Hudi's SQL read: changes of rows, and the timeline."""
+"""The data of the table functions of Hudi's SQL: changes of rows, and the timeline."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TIMELINE = pa.schema(
 
 
 def changes_of(table: HudiTable, given: Sequence[str]) -> Conversions:
-    """Return what ``hudi_table_changes(table, kind, begin, end)`` reads: the changes of commits completed after ``begin``, up to ``end``."""
+    """Return the result of ``hudi_table_changes(table, kind, begin, end)``: the changes of commits completed after ``begin``, up to ``end``."""
     kind = given[0] if given else ""
     if kind not in ("latest_state", "cdc") or not 2 <= len(given) <= 3:
         raise not_understood(

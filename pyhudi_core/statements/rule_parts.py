@@ -70,7 +70,7 @@ class RuleParts:
 
     @property
     def checks(self) -> dict[str, str]:
-        """All conditions by their names. Those without one get names that the statement does not give to others."""
+        """All conditions by their names. Conditions without a name get names that the statement does not use."""
         found = dict(self.given_checks)
         for path, condition in self.unnamed_checks:
             stem = f"{path}_check" if path else "check"

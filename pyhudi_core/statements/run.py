@@ -1,4 +1,4 @@
-"""`sql` reads one statement and carries it out."""
+"""`sql` reads one statement and executes it."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def sql(
         TABLE, the new table.
 
     Raises:
-        InvalidOptionError: the statement is not understood (the error says the place), or a table is not known.
+        InvalidOptionError: the statement is not understood (the error names the place), or a table is not known.
         PredicateError: a condition or value is not valid.
         MissingExtraError: a query needs DuckDB (``pip install 'pyhudi[sql]'``).
     """

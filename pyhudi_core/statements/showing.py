@@ -1,4 +1,4 @@
-"""Statements that describe tables: SHOW and DESCRIBE, and statements about indexes, which the table carries out itself (`HudiTable.sql`)."""
+"""Statements that describe tables: SHOW and DESCRIBE, and statements about indexes, which the table executes (`HudiTable.sql`)."""
 
 from __future__ import annotations
 

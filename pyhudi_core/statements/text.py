@@ -134,7 +134,7 @@ class Statement:
 
 
 def parse(text: str) -> Statement:
-    """Return one statement. Raises `InvalidOptionError` if the statement is not understood; the error says the place."""
+    """Return one statement. Raises `InvalidOptionError` if the statement is not understood; the error names the place."""
     if not isinstance(text, str) or not text.strip() or len(text) > LENGTH_LIMIT:
         raise InvalidOptionError(f"A statement is a text of 1 to {LENGTH_LIMIT:,} characters", hint="Give one.")
     try:
@@ -199,7 +199,7 @@ def refuse_other_parts(tree: Any, *understood: str) -> None:
 
 
 def refuse_unknown(part: Any, what: str, *understood: str) -> None:
-    """Refuse a part of a statement that has more than what is understood of it."""
+    """Refuse a part of a statement with elements that this package does not support."""
     for name, found in part.args.items():
         if name not in understood and found not in (None, False, []):
             raise not_understood(

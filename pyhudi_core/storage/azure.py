@@ -1,4 +1,4 @@
-"""Azure Blob Storage and Data Lake Storage as a kind of storage: its options, which need neither obstore nor a store, and how it is opened."""
+"""Azure Blob Storage and Data Lake Storage as a kind of storage: its options, which need neither obstore nor a store, and its opening."""
 
 from __future__ import annotations
 

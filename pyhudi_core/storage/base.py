@@ -111,7 +111,8 @@ class Storage(Protocol):
 
     @property
     def store(self) -> str:
-        """The endpoint of the folder, in the user's spelling; for Azure that of the account. Empty if the location alone identifies the folder.
+        """Return the endpoint of the folder, in the user's spelling; for Azure the endpoint of the account. Empty if the location alone identifies
+        the folder.
 
         One endpoint has several spellings, so two texts may mean one store (`same_place.same_folder`).
         """
@@ -204,7 +205,7 @@ class Storage(Protocol):
     def delete_many(self, paths: Iterable[str]) -> None:
         """Remove the objects, in any order; no effect on objects that do not exist. If the process dies here, any of them may remain.
 
-        After a failed deletion the others are still deleted. Raises `DeletesFailedError`, which names the remaining objects and the reasons. The
+        After a failed deletion the remaining deletions continue. Raises `DeletesFailedError`, which names the remaining objects and the reasons. The
         default makes one call for each object; S3 deletes up to 1,000 objects in one request.
         """
         delete_each(self.delete, paths, self.location)

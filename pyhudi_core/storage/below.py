@@ -127,7 +127,7 @@ class StorageBelow(Storage):
         self._call(self.parent.rename_folder, self._path(folder), self._path(new))
 
     def _call(self, call: Callable[_Arguments, _Result], *args: _Arguments.args, **named: _Arguments.kwargs) -> _Result:
-        """Call the parent storage. An error contains the path in the caller's form, and the folder that it is relative to."""
+        """Call the parent storage. An error contains the path in the caller's form, and the folder to which it is relative."""
         try:
             return call(*args, **named)
         except HudiError as error:

@@ -1,4 +1,4 @@
-"""Google Cloud Storage as a kind of storage: its options, which need neither obstore nor a store, and how it is opened."""
+"""Google Cloud Storage as a kind of storage: its options, which need neither obstore nor a store, and its opening."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ class OtherNames:
     bare: bool = True
 
     def own(self, name: str, known: Collection[str]) -> str | None:
-        """Return the option of this package that a name means; None if it means none."""
+        """Return this package's option that a name means; None if there is none."""
         if name in known:
             return name
         lower = name.lower()

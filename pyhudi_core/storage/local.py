@@ -263,7 +263,7 @@ class LocalStorage(Storage):
             return LocalOutputFile(self._location, path, target, self._fsync)
 
     def _resolve(self, path: str, *, follow: bool = False) -> str:
-        """Return the absolute path of an object; with ``follow`` it has no links.
+        """Return the absolute path of an object; with ``follow``, without symbolic links.
 
         Raises `UnsafePathError` if the path is not below the root, or if a part of it is neither a file nor a folder.
         """
@@ -283,7 +283,7 @@ class LocalStorage(Storage):
             return self._resolve(folder) if folder else self._real_root
 
     def _has_link(self, target: str) -> bool:
-        """Say whether a part of a path below the root is a symbolic link. The root has none, and what is below a missing folder is missing, too.
+        """Say whether a part of a path below the root is a symbolic link. The root has no link, and a path below a missing folder is missing, too.
 
         Each part of a folder's path is checked once. Later, the path has no link as long as it leads to the same folder (device and inode).
         """
@@ -333,7 +333,7 @@ class LocalStorage(Storage):
         self._refuse_folder(path, self._resolve(path))
 
     def _publish(self, path: str, data: bytes, publish: Callable[[str, str], None]) -> ObjectInfo:
-        """Write the bytes to a temporary file in the same folder, then give it the name of the target."""
+        """Write the bytes to a temporary file in the same folder, then rename it to the target."""
         for _ in range(_SWEPT):
             try:
                 target, temporary = self._write_temporary(path, data)

@@ -156,7 +156,7 @@ def write_temporary(path: str, data: bytes, fsync: bool) -> str:
 
 
 def write_all(descriptor: int, view: memoryview) -> None:
-    """Write all bytes. The operating system may take fewer of them in one call."""
+    """Write all bytes. The operating system may write fewer bytes in one call."""
     while view:
         view = view[os.write(descriptor, view) :]
 

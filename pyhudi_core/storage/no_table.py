@@ -109,7 +109,7 @@ def _what_is_there(place: str, options: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _others(storage: Storage, top: Folder, found: _Found) -> tuple[str, str] | None:
-    """Return which tables of other folders or formats are here, with advice; None if there are none."""
+    """Return which other kinds of tables, or tables in other folders, are here, with advice; None if there are none."""
     if "_delta_log" in top.folders:
         return "it is a Delta table", _foreign("deltalake.DeltaTable(location).to_pyarrow_table()")
     if _is_iceberg(storage, top):

@@ -60,7 +60,7 @@ class Provider:
     refused_letter: str = ""
 
     def own(self, endpoint: str) -> bool:
-        """Return whether an address is the cloud's own, and not that of an emulator or another server."""
+        """Return whether an address belongs to the cloud itself, and not to an emulator or another server."""
         return not endpoint or any(
             urlsplit(endpoint).hostname == name or endpoint.endswith(f".{name}") for name in self.hosts
         )
@@ -105,7 +105,7 @@ class Clients:
 
     @property
     def parts(self) -> Any:
-        """The client for the parts of a large object, which repeats requests."""
+        """Return the client for the parts of a large object, which repeats requests."""
         if self._parts is None:
             self._parts = self._make(_LONG, _PART_RETRIES)
         return self._parts

@@ -32,9 +32,7 @@ _SHOWN = 400
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The content of an error: the status of the answer (0: there was none), the store's error code, its message, and the kind of a broken
-    connection.
-    """
+    """The content of an error: the status of the answer (0: no answer), the store's error code, its message, and the kind of a broken connection."""
 
     status: int
     code: str

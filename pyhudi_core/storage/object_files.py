@@ -57,7 +57,7 @@ class Uploads(Protocol):
 
 
 class ObjectStream(io.RawIOBase):
-    """Accepts bytes in order, and uploads parts as soon as there is more than one."""
+    """Accepts bytes in order, and uploads a part as soon as there are bytes for more than one part."""
 
     def __init__(self, uploads: Uploads) -> None:
         super().__init__()

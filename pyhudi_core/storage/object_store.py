@@ -61,7 +61,7 @@ class ObjectStorage(Storage):
         base: the prefix, without slashes at its ends.
         account: the bucket and the credentials for it.
         options: the storage options, for other processes.
-        allowed: folders outside that readers may open.
+        allowed: outside folders that readers may open.
         clock: waits between attempts.
         ids: gives nonces and jitter.
     """
@@ -416,11 +416,11 @@ class _Uploads:
 
 
 class _NotModifiedError(Exception):
-    """The object is the known one."""
+    """The object has not changed."""
 
 
 def _without_marks(objects: builtins.list[ObjectInfo]) -> builtins.list[ObjectInfo]:
-    """Return sorted objects without empty ones that stand for a folder, because there are objects below them."""
+    """Return sorted objects without empty objects that mark a folder with other objects."""
     paths = [info.path for info in objects if "/" in info.path]
     above = {path[:at] for path in paths for at, letter in enumerate(path) if letter == "/"}
     return [info for info in objects if info.path and (info.size or info.path not in above)]

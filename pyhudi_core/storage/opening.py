@@ -28,7 +28,7 @@ def open_storage(location: Place, options: Mapping[str, str] | None = None) -> S
 
     Args:
         location: the table's folder; it need not exist.
-        options: storage options; docs/options.md has those of each kind.
+        options: storage options; docs/options.md has the options of each kind.
 
     Raises:
         UnknownOptionError: the storage does not have the option.

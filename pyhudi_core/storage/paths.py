@@ -84,7 +84,7 @@ class Location:
 
     @property
     def host(self) -> str:
-        """The host of an account of Azure, if the location names it."""
+        """Return the host of an Azure account, if the location names it."""
         return self.bucket.partition("@")[2].lower()
 
     def may_be(self, other: Location) -> bool:
@@ -100,7 +100,7 @@ class Location:
 
 
 def is_catalog_address(location: object) -> bool:
-    """Return whether a text is the address of a table or a database in a catalog (``catalog/addresses.py``), and not that of a folder."""
+    """Return whether a text is the address of a table or a database in a catalog (``catalog/addresses.py``), and not a folder."""
     return isinstance(location, str) and location.lower().startswith(tuple(f"{one}://" for one in _CATALOGS))
 
 

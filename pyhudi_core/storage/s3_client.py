@@ -101,7 +101,7 @@ class S3Clients:
 
     @property
     def once(self) -> Any:
-        """The client for the next request. Raises the error of an earlier request if the store has never answered."""
+        """Return the client for the next request. Raises the error of an earlier request if the store has never answered."""
         if self.reached:
             return self.ordinary
         self.silence.raise_if_silent()
@@ -226,7 +226,7 @@ def _connect(options: S3Options, surroundings: tuple[tuple[str, str], ...], pid:
 
 
 def session_of(options: S3Options) -> Any:
-    """Return the session with the credentials: the given ones, those that boto3 finds, or those of the role that these assume."""
+    """Return the session with the credentials: the given ones, those that boto3 finds, or those of the assumed role."""
     session = boto3.session.Session(
         aws_access_key_id=options.access_key_id or None,
         aws_secret_access_key=str(options.secret_access_key) or None,

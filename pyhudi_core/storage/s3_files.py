@@ -60,7 +60,7 @@ def read_beginning(client: Any, target: S3Object) -> Body:
 
 
 class _NotModifiedError(Exception):
-    """The object is the known one."""
+    """The object has not changed."""
 
 
 class _NoRangeError(Exception):
@@ -118,7 +118,7 @@ class PartUploads:
         self._tags: list[str] = []
 
     def send(self, data: bytes) -> None:
-        """Send the next part. If too many parts are being sent, wait for the oldest one. Raises the error of that part."""
+        """Send the next part. If too many parts are being sent, wait for the oldest part. Raises the error of that part."""
         if len(self._under_way) >= PARTS_AT_ONCE:
             self._tags.append(self._under_way.popleft().result())
         number = len(self._tags) + len(self._under_way) + 1

@@ -34,7 +34,7 @@ class S3Object:
 
     @property
     def store(self) -> str:
-        """The kind of the store."""
+        """Return the kind of the store."""
         return "S3"
 
     def failed(self) -> PreconditionFailedError:
@@ -46,7 +46,7 @@ class ConditionalWriter:
     """Sends conditional requests, repeats them only if that is safe, and finds out their outcome.
 
     Args:
-        clients: the clients, of which the one without automatic retries is used.
+        clients: the clients; only the client without automatic retries is used.
         clock: waits between attempts.
         ids: gives nonces and jitter.
     """

@@ -46,7 +46,7 @@ class KeyRanges:
 
 @dataclass(slots=True)
 class SettledFiles:
-    """The files of the folders that one handle has listed: by folder, and by name. ``key_ranges`` are those of base files."""
+    """The files of the folders that one handle has listed: by folder, and by name. ``key_ranges``: the key ranges of base files."""
 
     key_ranges: KeyRanges = field(default_factory=KeyRanges)
     _folders: dict[str, dict[str, ObjectInfo]] = field(default_factory=dict)

@@ -48,7 +48,7 @@ class AskedObject(Protocol):
 
     @property
     def store(self) -> str:
-        """The kind of the store."""
+        """Return the kind of the store."""
         ...
 
     @property
@@ -63,7 +63,7 @@ class ErrorReader(Protocol):
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
-        """The classes of its errors."""
+        """Return the classes of the store's errors."""
         ...
 
     def verdict(self, error: Exception) -> RequestEnd: ...
@@ -136,10 +136,10 @@ class Attempts:
     """The waits of one request that is sent several times.
 
     Args:
-        clock: does the waits.
+        clock: the clock for the waits.
         ids: the source of jitter.
         busy: counts the waits for a busy store.
-        may_wait: returns whether the writes have so many seconds left.
+        may_wait: returns whether the writes may wait for this many more seconds.
     """
 
     def __init__(self, clock: Clock, ids: Ids, busy: Busy, may_wait: Callable[[float], bool]) -> None:

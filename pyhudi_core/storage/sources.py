@@ -96,7 +96,10 @@ def _is_allowed(table: Storage, place: Location, near: Location) -> bool:
 
 
 def _is_in(source: Location, allowed: Location) -> bool:
-    """Say whether a folder is another one or below it. On disks links are followed first: a folder below the parent may be a link to elsewhere."""
+    """Say whether a folder is another folder or below it.
+
+    On disks links are resolved first: a folder below the parent may be a link to another folder.
+    """
     if (source.scheme, source.bucket) != (allowed.scheme, allowed.bucket):
         return False
     inner, outer = _real(source), _real(allowed)

@@ -87,7 +87,7 @@ class _Observer:
         scheduler.note = seen_note  # type: ignore[method-assign]
 
     def take(self) -> StepFootprint:
-        """Return what was read and changed since the last call."""
+        """Return the reads and changes since the last call."""
         taken, self._touched = self._touched, StepFootprint()
         return taken
 
@@ -129,7 +129,7 @@ class _Run:
         return todo[0]
 
     def _still_asleep(self, touched: StepFootprint) -> Sleeping:
-        """Return the steps that sleep after the latest step: the independent ones of those that slept before it or were tried instead of it."""
+        """Return the steps that sleep after the latest step: the independent steps among those that slept before it or were tried instead of it."""
         latest = self._path[-1]
         others = {choice: step for choice, step in self._before.items() if _actor(choice) != _actor(latest)}
         self._before[latest] = touched
@@ -170,7 +170,7 @@ def explore_all(
     check: Callable[[W, History], None],
     bounds: Bounds | None = None,
 ) -> Report:
-    """Try every schedule, but only one of those that differ only in the order of independent steps; stop at the first violation.
+    """Try every schedule; of schedules that differ only in the order of independent steps, try one.
 
     Args:
         bounds: choices (``faults`` that are no failures) and ``schedules``.

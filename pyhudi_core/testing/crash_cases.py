@@ -99,7 +99,7 @@ class CrashPlan:
         states: random share of the different states that crashes before a call leave. All calls with a chosen state are crashed, which costs one
             recovery: before a read the state is that before the last write. None: ``share`` chooses among these calls, too.
         every_site: each line of the package that calls the storage gets each kind once, independent of the share.
-        twice: share of the cases in which the next writer is crashed too, at one of its calls.
+        twice: the share of cases in which the next writer is crashed, too, at one of its calls.
         thorough: the next writer is crashed at each of its calls, and each state after a crash is judged twice: with a next
             writer that asks for the status first, and with one that does not. Otherwise the two alternate.
         seed: the seed of the random share.
@@ -177,8 +177,8 @@ class CrashReport:
     Attributes:
         calls: storage calls of the operation, in order.
         points: cases of the calls that were run, by kind; never more than the calls have.
-        chained: crashes at calls that are made only after another one failed.
-        twice: crashes of the next writer, after one of the operation.
+        chained: crashes at calls that are made only after another call failed.
+        twice: crashes of the next writer, after a crash of the operation.
         recoveries: distinct states after a crash that a next writer recovered.
         sites: the lines of the package whose calls were crashed or failed.
         leaks, left_overs: files that no later process removed, with counts.

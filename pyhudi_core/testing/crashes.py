@@ -6,8 +6,8 @@ heartbeats have expired; another writer writes; and the result must be as if the
 at all. Three outcomes are distinguished:
 
 - an operation that returned is in the table; one that failed with an error is not, now or later;
-- one that crashed, or raised `CommitStateUnknownError`, is one of the two, and `CrashScenario.status` says which: after
-  committed or not committed the answer never changes.
+- an operation that crashed, or raised `CommitStateUnknownError`, is in one of these two states, and `CrashScenario.status` says in which: after
+committed or not committed the answer never changes.
 
 The cases are schedules of the one actor ``a`` (``a*17 a!crash``), as in ``exploring``; `crash_at` repeats one.
 """
@@ -157,7 +157,7 @@ class _Enumeration(Generic[T]):
         self._drawn: dict[Hashable, bool] = {}
 
     def draw(self, call: RecordedCall, share: float, chance: random.Random) -> bool:
-        """Say whether a share of the states includes the one that a crash before the call leaves; the same for each call with this state."""
+        """Say whether a share of the states includes the state that a crash before the call leaves; calls with the same state have the same answer."""
         remains = self._remains[call.step]
         state = (remains.digest, tuple(sorted(remains.unfinished)), remains.time_ms)
         if state not in self._drawn:

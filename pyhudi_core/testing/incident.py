@@ -115,7 +115,7 @@ def replay_incident(
     """Replay a recorded incident.
 
     Args:
-        source: the incident, its document, or the file that holds it.
+        source: the incident, its document, or the file with the document.
         options: the options of the next writer, as for ``open_table``.
         bounds: how far the exploration goes.
 
@@ -228,7 +228,7 @@ class _RecordedProcess(SimProcess):
 
 
 class _RecordedLock(SimLock):
-    """The world's own lock with the identity of the recorded one, whose file is omitted from the image."""
+    """The world's own lock, with the identity of the recorded lock, whose file is omitted from the image."""
 
     def __init__(self, scheduler: Scheduler, identity: str) -> None:
         super().__init__(scheduler, _LEASE_S)
@@ -246,7 +246,7 @@ class _RecordedLock(SimLock):
 
 
 class _RecordedStorage(SimStorage):
-    """The recorded objects; those without content keep the size that they had."""
+    """The recorded objects; objects without content keep their recorded size."""
 
     def __init__(self, scheduler: Scheduler, profile: Profile, incident: Incident) -> None:
         super().__init__(scheduler, profile, everything_is_shared, _image(incident, profile))

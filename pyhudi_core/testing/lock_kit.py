@@ -213,7 +213,7 @@ class SharedLockKit:
         release_with_retries(session)
 
     def run(self, bounds: Bounds, actors: int = 2, check: Callable[[SimWorld, History], None] | None = None) -> Report:
-        """Explore ``actors`` of them; the default check is `exclusive`."""
+        """Explore ``actors`` actors; the default check is `exclusive`."""
         report = explore(self.world, [self.work] * actors, check or self.exclusive, bounds)
         print(f"{report.schedules} schedules, {report.states} states, exhausted {report.exhausted}")
         return report.assert_clean()

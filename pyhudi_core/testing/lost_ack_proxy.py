@@ -1,4 +1,4 @@
-"""A proxy in front of an object store that loses responses on demand.
+"""A proxy in front of an object store that loses responses on request.
 
 If a client library repeats a conditional write after a lost response, the adapter reports a failed condition although its first write succeeded.
 Point a storage's ``endpoint_url`` at the proxy, plan faults, and check the adapter's answer.
@@ -22,8 +22,8 @@ class PlannedFault:
 
     ``lost_ack``: the store does it, the response is lost. ``refused``: the connection breaks before the store sees the
     request. ``late``: the connection breaks too, but the request reaches the store right before the next one of its method and
-    path. ``503_after`` and ``503_before``: as ``lost_ack`` and ``refused``, with the response "503 Slow Down". ``409``: the
-    store is not asked, the response is "409 ConditionalRequestConflict". ``429``: the same with "429 Too Many Requests".
+    path. ``503_after`` and ``503_before``: as ``lost_ack`` and ``refused``, with the response "503 Slow Down". ``409``: the request does not reach
+    the store, the response is "409 ConditionalRequestConflict". ``429``: the same with "429 Too Many Requests".
     """
 
     kind: FaultKind
@@ -51,7 +51,7 @@ class LostAckProxy:
 
     @property
     def url(self) -> str:
-        """What clients connect to."""
+        """Return the address to which clients connect."""
         return f"http://127.0.0.1:{self._server.server_port}"
 
     def plan(self, kind: FaultKind, method: str, path: str, times: int = 1) -> None:

@@ -36,7 +36,7 @@ class PromiseBroken(AssertionError):  # noqa: N818 (an assertion of tests, not a
     """What readers see contradicts the outcomes that writers got.
 
     Attributes:
-        promise: which one, such as ``P1``.
+        promise: the broken promise, such as ``P1``.
     """
 
     def __init__(self, promise: str, what: str) -> None:
@@ -58,7 +58,7 @@ def attempt(scheduler: Scheduler, change: Change, work: Callable[[], str]) -> st
     """Write as the running actor, and record the intended change and its outcome in the history.
 
     Args:
-        change: what the write does to the table's rows.
+        change: the change of the table's rows by the write.
         work: writes; returns the completion time of its commit.
 
     Raises what ``work`` raises. All of the package's errors except `CommitStateUnknownError` mean that the write failed.

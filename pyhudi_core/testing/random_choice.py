@@ -33,7 +33,7 @@ class CoinTosses:
 
 
 class Priorities:
-    """Runs the actor with the highest priority; at ``depth`` - 1 random steps the running actor gets the lowest one.
+    """Runs the actor with the highest priority; at ``depth`` - 1 random steps the running actor gets the lowest priority.
 
     Crashes, faults and disturbances happen at random steps, on average two in a run, within the bounds.
     """

@@ -306,7 +306,7 @@ class Scheduler:
         yield from (f"!{n}" for n, d in self.disturbances.items() if n in left and d.possible())
 
     def _may_crash(self) -> list[str]:
-        """Return the actors whose crash is tried now: the one that has just begun to wait, and those whose life the latest step checked.
+        """Return the actors whose crash is tried now: the actor that has just begun to wait, and actors whose life the latest step checked.
 
         For all others, a crash now has the same effects as a later one, because no actor checks in between whether they are alive.
         """

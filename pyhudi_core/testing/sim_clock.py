@@ -28,8 +28,8 @@ class ActorClock:
     Attributes:
         offset_ms: its offset.
         zone_hours: hours of a clock that is set to local time although it is read as UTC; added to the offset.
-        drift_ppm: microseconds that it gains in a second of common time (negative: loses).
-        jump_ms: how far it jumps (negative: back) when the disturbance ``jump_<actor>`` happens.
+        drift_ppm: microseconds that the clock gains in a second of common time (negative: loses).
+        jump_ms: the length of its jump (negative: back) when the disturbance ``jump_<actor>`` happens.
     """
 
     offset_ms: int = 0
@@ -38,7 +38,7 @@ class ActorClock:
     jump_ms: int = 0
 
     def at(self, time_ms: int, start_ms: int) -> int:
-        """Return what it shows at a common time, before its jump."""
+        """Return the clock's time at a common time, before its jump."""
         drift = (time_ms - start_ms) * self.drift_ppm // 1_000_000
         return time_ms + self.offset_ms + self.zone_hours * 3_600_000 + drift
 
@@ -80,7 +80,7 @@ class SimClock:
             scheduler.watch(lambda: hash(tuple(sorted((stable_hash(a), n) for a, n in self._jumps.items()))))
 
     def now_ms(self) -> int:
-        """Epoch milliseconds as the running actor's clock shows them; each reading moves that clock by a tick."""
+        """Return epoch milliseconds as the running actor's clock shows them; each reading advances that clock by a tick."""
         actor = self._scheduler.actor
         readings = self._readings.get(actor, 0)
         self._readings[actor] = readings + 1
@@ -170,7 +170,7 @@ class SimTimer:
         clock.on_wake(self.fire_due)
 
     def every(self, seconds: float, fn: Callable[[], None], name: str) -> SimTimerHandle:
-        """Call whenever the running actor wakes and so much time has passed."""
+        """Call ``fn`` whenever the running actor wakes and this time has passed."""
         period = max(1, round(seconds * 1000))
         handle = SimTimerHandle(self, self._scheduler.actor, period, fn, self._scheduler.time_ms + period)
         self._scheduler.saw(handle.due_ms)

@@ -1,6 +1,6 @@
-"""Calls that may be made at once, in the simulator: one after the other, in an order that the exploration chooses; and in how many rounds.
+"""Concurrent calls in the simulator: they are made one after the other, in an order that the exploration chooses; and the number of their rounds.
 
-A real executor gives no order. So whatever order the calls are made in, every promise has to hold, and a process may crash between any two of them.
+A real executor gives no order. So every promise must hold in each order of the calls, and a process may crash between any two of them.
 An exploration whose ``faults`` have `OUT_OF_TURN` chooses before each call of a group whether the call waits until the rest of the group has been
 made. With as many of these choices as there are calls, every order is tried.
 """
@@ -22,7 +22,7 @@ _WIDTH = 16
 
 
 class RoundCount:
-    """Counts the rounds of each actor: the longest chain of its storage calls of which none is made at once with another."""
+    """Counts the rounds of each actor: the longest chain of its storage calls that are made one after the other."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
@@ -30,7 +30,7 @@ class RoundCount:
 
     @property
     def count(self) -> int:
-        """The rounds of the running actor until now; outside of a run, of all calls that were made there."""
+        """Return the rounds of the running actor so far; outside of a run, of all calls that were made there."""
         return self._counts.get(self._scheduler.actor, 0)
 
     @count.setter
@@ -47,7 +47,7 @@ class RoundCount:
             self.count = min(self.count, begun + 1)
 
     def at_once(self, call: Callable[[T], R], items: Iterable[T]) -> list[R]:
-        """Return what the call returns for each item, made in the given order, and count the longest of them alone."""
+        """Return the results of the call for the items, made in the given order, and count only the longest call."""
         begun = longest = self.count
         returned = []
         for number, item in enumerate(items):
@@ -67,9 +67,9 @@ class SimExecutor:
 
     Args:
         scheduler: offers the choice of the order.
-        rounds: counts them.
-        backwards: the last call of a group is the first one.
-        shuffled: a seed; each group has an order by chance. 0: it has not.
+        rounds: counts the rounds.
+        backwards: the last call of a group is made first.
+        shuffled: a seed; each group has a random order. 0: the given order.
     """
 
     def __init__(self, scheduler: Scheduler, rounds: RoundCount, *, backwards: bool = False, shuffled: int = 0) -> None:

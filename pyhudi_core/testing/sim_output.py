@@ -64,7 +64,7 @@ class SimOutputFile:
         return self._storage.publish(self._path, self._stream.getvalue().to_pybytes(), self._name)
 
     def abort(self) -> None:
-        """Abort the file; one that cannot be removed stays unfinished, without an error for the caller."""
+        """Abort the file; a file that cannot be removed stays unfinished, without an error for the caller."""
         if not self._open:
             return
         self._open = False

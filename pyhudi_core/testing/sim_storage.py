@@ -43,8 +43,8 @@ from pyhudi_core.testing.sim_output import SimOutputFile, Unfinished
 class Profile(Enum):
     """Kinds of storage.
 
-    S3 has tags that are the content's hash, GCS and AZURE have versions, and their adapter has no conditional deletion: an empty object replaces the
-    old one on that condition, and is deleted then. LOCAL_POSIX has no conditional replacement; NO_CAS has no conditional write at all, so its
+    S3 has tags that are hashes of the content, GCS and AZURE have versions, and their adapter has no conditional deletion: an empty object replaces
+    the old one on that condition, and is then deleted. LOCAL_POSIX has no conditional replacement; NO_CAS has no conditional write at all, so its
     `put_if_absent` reads first and then writes.
     """
 
@@ -89,7 +89,10 @@ class Profile(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SimObject:
-    """An object's bytes, what listings say of it, the hash of both, and the hash that includes its path. Listings are long, so all is made once."""
+    """An object's bytes, its entry in listings, the hash of both, and the hash that includes its path.
+
+    Listings are long, so all of this is made once.
+    """
 
     data: bytes
     info: ObjectInfo
@@ -130,7 +133,7 @@ class SimStorage(Storage):
         stale_operations: the number of latest changes that stale answers omit.
         slow_ms: duration of a slow call.
         unfinished: unfinished files, by the name of their upload or temporary file.
-        rounds: counts what callers wait for, one after the other.
+        rounds: counts the waits of callers, one after the other.
     """
 
     def __init__(
@@ -273,7 +276,7 @@ class SimStorage(Storage):
         return old
 
     def begin_file(self, path: str) -> str:
-        """Begin an unfinished file; returns the name that it has until it is closed."""
+        """Begin an unfinished file; return its name until it is closed."""
         actor = self._scheduler.actor
         count = self._begun[actor] = self._begun.get(actor, 0) + 1
         name = f"{actor or 'outside'}-{count}"
@@ -284,7 +287,7 @@ class SimStorage(Storage):
         return path_of_file
 
     def end_file(self, name: str) -> None:
-        """The file is closed or aborted."""
+        """Note that the file is closed or aborted."""
         self.unfinished.pop(name, None)
 
     def publish(self, path: str, data: bytes, name: str) -> ObjectInfo:
@@ -394,13 +397,13 @@ class SimStorage(Storage):
         return fault
 
     def linger(self) -> None:
-        """Let a slow call take its time; others go on meanwhile."""
+        """Let a slow call take its time; other actors go on meanwhile."""
         until = self._scheduler.time_ms + self.slow_ms
         self._scheduler.visit(Call("linger", "", wait=Wait(lambda: False, until)))
         self._scheduler.time_ms = max(self._scheduler.time_ms, until)
 
     def _complete_digest(self) -> int:
-        """Return a hash of all that later calls can see, or that can happen to them."""
+        """Return a hash of everything that later calls can see, or that can happen to them."""
         unfinished = sorted([(stable_hash(n), u.modified_ms) for n, u in self.unfinished.items()])
         planned = tuple([injection.times for injection in self.injections])
         # What stale answers are made from matters only where there may be any; else it would keep equal states apart.

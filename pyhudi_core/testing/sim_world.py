@@ -65,7 +65,7 @@ class SimLock:
         return held
 
     def release(self, token: str) -> None:
-        """Release the lock if the holding with this token has it; a scheduling point."""
+        """Release the lock if the holding with this token has it; this is a scheduling point."""
         self._scheduler.visit(Call("release", "lock"))
         if token == self._holder:
             self._expire()
@@ -126,8 +126,8 @@ class SimOptions:
     """The options of a world: storage profile, shared paths, objects at the start, clocks and their tick, seed, and the lock.
 
     ``offsets_ms`` is a short form for clocks that have only an offset. Stale answers omit the latest ``stale_operations`` changes, slow calls take
-    ``slow_s``, and a pause takes ``pause_s``. Calls that may be made at once are made one after the other: with ``backwards`` the last one first, with
-    ``shuffled`` (a seed) in an order by chance. With ``one_machine`` the actors are processes of one machine, so other actors detect a crash; otherwise
+    ``slow_s``, and a pause takes ``pause_s``. Concurrent calls are made one after the other: with ``backwards`` the last call first, with
+    ``shuffled`` (a seed) in a random order. With ``one_machine`` the actors are processes of one machine, so other actors detect a crash; otherwise
     they detect it only by an expired heartbeat or lease.
     """
 

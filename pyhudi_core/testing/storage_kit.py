@@ -357,7 +357,7 @@ class StorageKit:
 
 
 def _same(found: ObjectInfo | None, written: ObjectInfo) -> bool:
-    """Say whether it is the written object. Its time may come from a response; object stores return times in full seconds."""
+    """Say whether the found object is the written object. Its time may come from a response; object stores return times in full seconds."""
     return found is not None and (found.path, found.size, found.etag) == (written.path, written.size, written.etag)
 
 

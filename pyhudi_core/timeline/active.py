@@ -122,7 +122,7 @@ class Timeline:
 
     @property
     def newest_completion(self) -> str:
-        """The completion time of the newest of the `commits`; empty if there are none."""
+        """Return the completion time of the newest of the `commits`; empty if there are none."""
         return max((instant.completion_time or "" for instant in self.commits), default="")
 
     @property
@@ -135,7 +135,7 @@ class Timeline:
 
     @property
     def first_write(self) -> str | None:
-        """The smallest requested time of a commit, deltacommit or replacecommit, pending ones included. Archived ones are older."""
+        """The smallest requested time of a commit, deltacommit or replacecommit, pending ones included. Archived commits are older."""
         return min((i.requested_time for i in self.instants if i.action in WRITE_ACTIONS), default=None)
 
     @property
@@ -179,9 +179,9 @@ class Timeline:
 class TimelineFolder:
     """Reads the active timeline of one table.
 
-    ``history_path`` is relative to it; ``layout`` says how both are stored; for ``raised`` see `ArchivedTimeline`. ``utc``: times never go back
-    (local times do, once a year). ``clock`` waits for completed files that another process is still writing; without a clock they are read at once.
-    ``executor`` makes independent calls concurrently. ``latest`` is the result of the last `load`, ``listed`` the names from its listing, and
+    ``history_path`` is relative to it; ``layout`` says how both are stored; for ``raised`` see `ArchivedTimeline`. ``utc``: whether times never go
+    back (local times do, once a year). ``clock`` waits for completed files that another process is still writing; without a clock they are read at
+    once. ``executor`` makes independent calls concurrently. ``latest`` is the result of the last `load`, ``listed`` the names from its listing, and
     ``undone`` the requested times that it omitted because restores name them. Two caches live as long as a handle: ``settled_files`` for listings of
     the table's data, and ``small_files`` for files of the metadata table's list of files, by path, each with its tag.
     """
@@ -290,7 +290,7 @@ class TimelineFolder:
     def _names(self) -> Names:
         """Return the names of files and folders at one moment.
 
-        Each page of a long listing shows a later moment, so a listing may show a commit without another one that completed before it. A second
+        Each page of a long listing shows a later moment, so a listing may show a commit without a commit that completed before it. A second
         listing shows everything that had completed by the end of the first, on whatever page; newer instants are left out.
         """
         first = self.listed = self._listed()
@@ -396,7 +396,7 @@ class TimelineFolder:
             )
 
     def _being_written(self, path: str, started: float) -> bool:
-        """Wait a moment if an incomplete file is so young that another process may still write it. Return whether it is."""
+        """Wait a moment if an incomplete file is so young that another process may still write it. Return whether it is that young."""
         if self.clock is None or self.clock.monotonic() - started > _BEING_WRITTEN_S:
             return False
         info = self.storage.head(path)
@@ -406,7 +406,10 @@ class TimelineFolder:
         return True
 
     def _completed(self, instant: Instant, path: str) -> bytes:
-        """Return the bytes of a completed file, which may be archived by now. Raises `SnapshotExpiredError` if it is neither active nor archived."""
+        """Return the bytes of a completed file, which may be archived by now.
+
+        Raises `SnapshotExpiredError` if the file is neither active nor archived.
+        """
         own, body = self._own
         if path == own:
             return body

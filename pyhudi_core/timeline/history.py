@@ -211,7 +211,7 @@ class ArchivedTimeline:
         return self._ask(look, lambda _: True)
 
     def rows_newest_first(self, after: str) -> Iterator[HistoryRow]:
-        """Iterate over the same rows, those of the newest file first; files are opened when they are needed."""
+        """Iterate over the same rows, beginning with the newest file; files are opened when they are needed."""
         state = self.state()
         for file in sorted(state.files, key=lambda file: file.last, reverse=True):
             if self.completes_after(state, file, after):
@@ -268,9 +268,9 @@ class ArchivedTimeline:
             raise self.lost(state)
 
     def among(self, instants: Iterable[Instant], state: HistoryState | None = None) -> set[Instant]:
-        """Return which of these instants of the active timeline are archived. Never includes one that is not.
+        """Return which of these instants of the active timeline are archived. Never includes an instant that is not archived.
 
-        Completed instants are matched by requested time, action and completion time, pending ones by the first two.
+        Completed instants are matched by requested time, action and completion time, pending instants by the first two.
         """
         found = state or self.state()
         wanted = {instant for instant in instants if instant.requested_time <= found.last}
@@ -379,7 +379,7 @@ class ArchivedTimeline:
         raise AssertionError("the last attempt returns or raises")
 
     def lost(self, state: HistoryState) -> CorruptTimelineError:
-        """Return the error for an answer that depends on what cannot be read."""
+        """Return the error for an answer that depends on an unreadable file."""
         return CorruptTimelineError(
             f"The archived timeline is damaged, so the answer is not known: {state.problem}",
             table=self.storage.location,

@@ -1,7 +1,7 @@
 """How a timeline is stored: names, contents, and the archived part. Hudi has two layouts; each table's properties name one.
 
-`TimelineLayout` is layout 2, that of versions 8 and 9 (specification, "Timeline"). Layout 1, that of versions up to 6, is a subclass in
-``layout_one/``. `TimelineFolder.of` chooses the layout when a table is opened; later code does not check a version.
+`TimelineLayout` is layout 2, for versions 8 and 9 (specification, "Timeline"). Layout 1, for versions up to 6, is a subclass in ``layout_one/``.
+`TimelineFolder.of` chooses the layout when a table is opened; later code does not check a version.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class TimelineLayout:
         return ArchivedTimeline(storage, path, raised)
 
     def first_unsettled(self, instants: Iterable[Instant]) -> str | None:
-        """Return the requested time that a reader of changes must not pass, because a commit may still appear there; None if none can.
+        """Return the requested time that a reader of changes must not pass, because a commit may still appear there; None if no commit can appear.
 
         In layout 2, completion times ascend, so no commit appears in the past, and this returns None.
         """

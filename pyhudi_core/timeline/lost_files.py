@@ -97,7 +97,7 @@ def _deleted(folder: TimelineFolder, clean: Instant, partition: str) -> frozense
 
 
 def _record(folder: TimelineFolder, clean: Instant) -> dict[str, Any]:
-    """Return the record of a clean: what it did, or plans to do; empty if its file cannot be read."""
+    """Return the record of a clean: its result, or its plan; empty if its file cannot be read."""
     done = clean.is_completed
     path = folder.file(clean if done else Instant(clean.requested_time, Action.CLEAN, State.REQUESTED))
     try:

@@ -2,7 +2,7 @@
 
 An update repairs the rest of an earlier, interrupted update, writes the backup, replaces the file, reads it again, and removes the backup. At every
 moment one of the two files is complete, and readers (Hudi's too) read the file first and then the backup. Updates need the table's lock. If the
-storage supports conditional replacement (If-Match), a process whose lock expired meanwhile cannot undo another's update.
+storage supports conditional replacement (If-Match), a process whose lock expired meanwhile cannot undo an update by another process.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def read(storage: Storage, found_now: bytes | None = None) -> dict[str, str]:
 
 
 def is_cut_off(properties: Mapping[str, str], data: bytes) -> bool:
-    """Say whether the file is truncated: its first line is that of a writer which always adds a checksum, to tables of version 4 and later."""
+    """Say whether the file is truncated: its first line comes from a writer that always adds a checksum, to tables of version 4 and later."""
     has_none = properties.get("hoodie.table.version", "").strip() in _WITHOUT_CHECKSUM
     return text.CHECKSUM not in properties and data.startswith(_WRITERS) and not has_none
 
@@ -149,7 +149,7 @@ def update(
 
 @dataclass(frozen=True, slots=True)
 class PropertiesSeen:
-    """The properties as they were read. ``info`` is None if only Hudi's protocol can change them."""
+    """The properties as this process read them. ``info`` is None if only Hudi's protocol can change them."""
 
     info: ObjectInfo | None
     properties: Mapping[str, str]
@@ -210,7 +210,7 @@ def _whole(storage: Storage, executor: Executor) -> tuple[ObjectInfo | None, dic
 
 
 def _holds(current: Mapping[str, str], changes: Mapping[str, str | None]) -> bool:
-    """Say whether the properties already have the changes. An empty property counts as a missing one."""
+    """Say whether the properties already have the changes. An empty property counts as missing."""
     return all((current.get(key) or None) == (value or None) for key, value in changes.items())
 
 

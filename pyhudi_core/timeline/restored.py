@@ -24,7 +24,7 @@ DONE = "HoodieRestoreMetadata"
 
 
 def is_undone(instant: Instant, named: frozenset[str]) -> bool:
-    """Say whether an instant is a write or a planned service whose requested time a restore names; savepoints and cleans have such times, too."""
+    """Say whether an instant is a write or a planned service whose requested time a restore names; savepoints and cleans may have such times, too."""
     return instant.requested_time in named and instant.action in WRITE_ACTIONS
 
 

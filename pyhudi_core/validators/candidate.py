@@ -146,7 +146,7 @@ class Candidate:
         return self._before[0]
 
     def among(self, found: Scan, column: str, values: Any) -> Scan:
-        """Return the rows of a scan whose value in a column is one of the given values. Skips files that cannot contain one."""
+        """Return the rows of a scan whose value in a column is one of the given values. Skips files that cannot contain such a value."""
         return lookups.joined(found, (values, column))
 
     def count(self, found: Scan) -> int:

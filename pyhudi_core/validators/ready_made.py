@@ -37,7 +37,7 @@ def not_null(*columns: str) -> NotNull:
 
 @set_module("pyhudi")
 def unique(*columns: str) -> Unique:
-    """Require that no two rows of the table have the same values in the columns. Rows with a null in one of them are not compared."""
+    """Require that no two rows of the table have the same values in the columns. Rows with a null in one of the columns are not compared."""
     return Unique(_checked(columns, "unique"))
 
 
@@ -98,7 +98,7 @@ class NotNull:
         _refuse_absent(self.name, self.columns, schema)
 
     def __call__(self, candidate: Candidate) -> str:
-        """Return what is wrong; empty if nothing."""
+        """Return the violation as text; empty if there is none."""
         found = []
         for column in self.columns:
             nulls = candidate.find(candidate.written(candidate.key_columns, f"`{column.replace('`', '``')}` IS NULL"))
@@ -129,7 +129,7 @@ class Unique:
                 )
 
     def __call__(self, candidate: Candidate) -> str:
-        """Return what is wrong; empty if nothing. If the written values are few, reads only rows with one of them."""
+        """Return the violation as text; empty if there is none. If the written values are few, reads only rows with one of these values."""
         stats, found = candidate.stats, candidate.after(self.columns)
         rows = stats.rows_inserted + stats.rows_updated
         if not candidate.is_service and rows <= _FEW:
@@ -157,7 +157,7 @@ class Satisfies:
             predicates.Predicate.refuse_syntax(self.condition)
 
     def __call__(self, candidate: Candidate) -> str:
-        """Return what is wrong; empty if nothing."""
+        """Return the violation as text; empty if there is none."""
         found = candidate.violating(self.condition, candidate.written(candidate.key_columns))
         return f"{found} for which it is not true" if found else ""
 
@@ -178,7 +178,7 @@ class RowCount:
         return f"row_count({', '.join(f'{key}={value}' for key, value in given if value is not None)})"
 
     def __call__(self, candidate: Candidate) -> str:
-        """Return what is wrong; empty if nothing. Reads only rows of file groups with log files."""
+        """Return the violation as text; empty if there is none. Reads only rows of file groups with log files."""
         rows = candidate.count(candidate.after(candidate.key_columns))
         low, high = self.at_least, self.at_most
         if (low is not None and rows < low) or (high is not None and rows > high):

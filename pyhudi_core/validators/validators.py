@@ -1,4 +1,4 @@
-"""Run all pre-commit validators on an attempt, and collect the reasons of those that refuse it."""
+"""Run all pre-commit validators on an attempt, and collect the reasons of the validators that refuse it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ class Validators:
 
     @classmethod
     def of(cls, given: Sequence[Validator]) -> Validators | None:
-        """Return the validators of the argument ``pre_commit``; None if there are none. Raises `InvalidOptionError` if one is not callable."""
+        """Return the validators of the argument ``pre_commit``; None if there are none.
+
+        Raises `InvalidOptionError` if a validator is not callable.
+        """
         if callable(given) or isinstance(given, str | bytes) or not isinstance(given, Sequence):
             raise InvalidOptionError(
                 f"pre_commit= takes a list of validators, not {type(given).__name__}",

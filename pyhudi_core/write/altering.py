@@ -1,9 +1,9 @@
-"""A change of a table's columns and rules (`table.alter`): what it refuses, and what becomes of both.
+"""A change of a table's columns and rules (`table.alter`): which changes are refused, and the columns and rules after the change.
 
-It is a commit of the operation ALTER_SCHEMA without files, as Hudi's ``ALTER TABLE`` writes it with ``hoodie.schema.on.read.enable``
-(``write/column_numbers.py``). Older files stay as they are, and readers find their columns by number. The commit conflicts with all that
-writes files or plans to, because a file's requested time says which columns it has, and because rows are measured by the rules of one state.
-Rules are properties of the table, which change with the commit.
+The change is a commit of the operation ALTER_SCHEMA without files, as Hudi's ``ALTER TABLE`` writes it with ``hoodie.schema.on.read.enable``
+(``write/column_numbers.py``). Older files stay as they are, and readers find their columns by number. The commit conflicts with every operation that
+writes or plans files: a file's requested time says which columns it has, and rows are checked by the rules of one state. Rules are properties of the
+table, which change with the commit.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class NewColumns:
     """The columns and rules after a change.
 
     Attributes:
-        new_statistics: those of the metadata table have names or types that are wrong then.
+        new_statistics: the statistics in the metadata table would have wrong names or types.
         properties: the changes of properties that make the rules.
-        of_columns: columns were to change, and not rules alone.
+        of_columns: columns change, not only rules.
     """
 
     altered: Altered
@@ -52,22 +52,22 @@ class NewColumns:
 
     @property
     def schema(self) -> pa.Schema:
-        """The table's, without meta columns."""
+        """Return the table's columns, without meta columns."""
         return self.altered.schema
 
     @property
     def origins(self) -> Origins | None:
-        """What the columns were called before; None if they are not changed."""
+        """Return the earlier names of the columns; None if the columns do not change."""
         return self.altered.origins if self.of_columns else None
 
     @property
     def unchanged(self) -> bool:
-        """Whether columns and rules are what they were."""
+        """Say whether columns and rules stay the same."""
         return self.altered.unchanged and not self.properties
 
 
 def new_columns(context: TableContext, changes: ColumnChanges, snapshot: Snapshot) -> NewColumns:
-    """Return the columns after a change in this state. Raises `SchemaMismatchError` or `UnsupportedTableError`; nothing was written then."""
+    """Return the columns after a change in this state. Raises `SchemaMismatchError` or `UnsupportedTableError` before anything is written."""
     with at_table(context.table):
         case = replace(cases.of_call(context, ALTER), other_numbers=has_left_numbers(context, snapshot))
         refusals.before_rows(case)
@@ -86,9 +86,9 @@ def new_columns(context: TableContext, changes: ColumnChanges, snapshot: Snapsho
 
 
 def _rules_after(before: TableRules, changes: ColumnChanges, old: pa.Schema, new: pa.Schema) -> TableRules:
-    """Return the rules after a change. What they say of one column goes with the column, also under a new name.
+    """Return the rules after a change. The rules of a column stay with the column under its new name, and go when it is dropped.
 
-    Raises `SchemaMismatchError` for a column that a check or a generated column is made of and that goes, and for rules that do not fit.
+    Raises `SchemaMismatchError` if a dropped column is used by a check or a generated column, and for rules that do not fit.
     """
     if not before and not changes.rules:
         return before
@@ -109,7 +109,7 @@ def _rules_after(before: TableRules, changes: ColumnChanges, old: pa.Schema, new
 
 
 def refuse_rows(context: TableContext, changes: ColumnChanges, snapshot: Snapshot, scan: Callable[..., Any]) -> None:
-    """Raise `DataError` if a row of the table is against a rule that a change adds. ``scan``: reads columns of this state."""
+    """Raise `DataError` if a row of the table violates a new rule. ``scan``: reads columns of this state."""
     if changes.touched or changes.order:
         raise InvalidOptionError(
             "alter changes columns and adds a rule that the rows must keep",
@@ -135,13 +135,15 @@ def refuse_rows(context: TableContext, changes: ColumnChanges, snapshot: Snapsho
 
 
 def refuse_plans(context: TableContext, found: Timeline) -> None:
-    """Under the lock: raise `CommitConflictError` while a plan is pending (`cases.plan_error`)."""
+    """Raise `CommitConflictError` under the lock while a plan is pending (`cases.plan_error`)."""
     if error := cases.plan_error(context, found):
         raise error
 
 
 def _protected(config: TableConfig) -> Mapping[str, str]:
-    """Return columns that name, order and merge the rows. A change of them would change which rows are the same, or how they are merged."""
+    """Return the columns that name, order and merge the rows. A change of such a column would change which rows have one key, or how they are
+    merged.
+    """
     merger = find_merger(config)
     ordering = (*ordering_of(config), *(name for name in (config.raw.get("hoodie.table.precombine.field"),) if name))
     return {
@@ -154,7 +156,7 @@ def _protected(config: TableConfig) -> Mapping[str, str]:
 
 
 def _replaces_statistics(config: TableConfig, snapshot: Snapshot, changes: ColumnChanges) -> bool:
-    """Say whether statistics of older files would be found under wrong names, or in another type than the column's."""
+    """Say whether the statistics of older files would have wrong column names, or other types than the columns."""
     if not _STATISTICS & {*config.written_metadata_partitions}:
         return False
     history = () if snapshot.evolution is None else snapshot.evolution.history
@@ -163,7 +165,7 @@ def _replaces_statistics(config: TableConfig, snapshot: Snapshot, changes: Colum
 
 
 def _indexed(context: TableContext, changes: ColumnChanges) -> tuple[str, str] | None:
-    """Return a column that is to be changed, and the index that is made of it; None if there is none."""
+    """Return a column that would change and that has an index, with the index; None if there is none."""
     definitions = metadata_update.definitions_of(context, context.config.written_metadata_partitions)
     for definition in definitions.values():
         of = {name.partition(".")[0] for name in (definition.column, *definition.more)}

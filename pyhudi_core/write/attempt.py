@@ -1,11 +1,11 @@
-"""An attempt whose files are written: what its commit says, its check against what other writers did, and its commit.
+"""An attempt with written files: the content of its commit, its check against other writers, and its commit.
 
-The last steps of a write (``write/write.py``) use it. A table service that commits (compaction) makes its own `Attempt` and publishes it here too, so
+The last steps of a write (``write/write.py``) use it. A table service that commits (compaction) makes its own `Attempt` and publishes it here, so
 every commit passes the same checks.
 
-The same check runs before the lock, where it may read data files, and under the lock, where it must not. If it needs under the lock what it has not
-read before, it asks for another round outside (`PreparationNeeded`). After a few rounds it reads under the lock, so that a commit ends whatever other
-writers do. What was read outside stays true, because completed files do not change.
+The same check runs before the lock, where it may read data files, and under the lock, where it must not. If the check under the lock needs data that
+was not read before, it asks for another round without the lock (`PreparationNeeded`). After a few rounds the check reads under the lock, so that a
+commit ends whatever other writers do. Data that was read without the lock stays valid, because completed files do not change.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ ROUNDS = 5
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """What a write's data was made from: the timeline that was read, and the reads."""
+    """The state from which a write's data was made: the timeline that was read, and the reads."""
 
     timeline: Timeline
     reads: tuple[Read, ...] = ()
@@ -64,20 +64,20 @@ class Attempt:
 
     Attributes:
         transaction: its pending instant.
-        snapshot: the state that it was planned from.
+        snapshot: the state from which it was planned.
         metadata: the commit as it would be published now.
-        touched: what it changes, for the comparison with other writes.
+        touched: its changes, for the comparison with other writes.
         schema: the table's schema after it.
-        basis: what its data was read from, if it was; commits after that can be in conflict.
-        requirements: what must hold under the lock.
+        basis: the state from which its data was read, if it was read from the table; later commits can conflict.
+        requirements: conditions that must hold under the lock.
         companions: the commits of the metadata table that are published with it.
-        attachments: files of the table that are published with it, before it.
-        guard: asked with the other checks; an extra check of this kind of commit; it raises `CommitError`.
+        attachments: files of the table that are published just before it.
+        guard: an extra check of this kind of commit, called with the other checks; raises `CommitError`.
         pre_commit: validators of this commit alone, in addition to those of the table's handle.
-        engine: where the rows were written; None if there were none.
+        engine: the engine that wrote the rows; None if there are no rows.
         member: the decision over several tables of which this commit is a part.
         removes_metadata: the commit removes the metadata table from the table's properties, even if the options forbid it.
-        properties: what the commit changes in the table's properties.
+        properties: changes of the table's properties by the commit.
     """
 
     transaction: Transaction
@@ -98,14 +98,14 @@ class Attempt:
 
     @property
     def requested(self) -> Instant:
-        """Its instant."""
+        """Return the instant of the attempt."""
         return self.transaction.requested
 
 
 def replaced_by(
     operation: OperationType, snapshot: Snapshot, prepared: Prepared | None, partitions: tuple[str, ...]
 ) -> dict[str, tuple[str, ...]]:
-    """Return the file groups that the operation removes, by partition; ``partitions`` are those to drop."""
+    """Return the file groups that the operation removes, by partition; ``partitions``: the partitions to drop."""
     named: Iterable[str] = partitions
     if operation is OperationType.INSERT_OVERWRITE_TABLE:
         named = snapshot.view.partitions()
@@ -118,7 +118,7 @@ def replaced_by(
 def touched_by(
     metadata: CommitMetadata, operation: OperationType, prepared: Prepared | None, partitions: tuple[str, ...]
 ) -> Touched:
-    """Return what the write changes, with the partitions that it replaces even if they are empty. None: the whole table."""
+    """Return the changes of the write, with all partitions that it replaces, also empty ones. ``partitions`` is None for the whole table."""
     replaced: frozenset[str] | None = frozenset(partitions)
     if operation is OperationType.INSERT_OVERWRITE_TABLE:
         replaced = None
@@ -136,9 +136,8 @@ def extra_of(
     numbers: Numbers | None = None,
     comments: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Return the extra metadata of the commit: what was given, who writes, the token, the schema, the
-    numbers of columns that have one, and the rows of removed file groups if their number is known. ``numbers`` are those of altered columns,
-    ``comments`` those of columns.
+    """Return the extra metadata of the commit: the given entries, the writer, the token, the schema, the numbers of columns, and the rows of removed
+    file groups if known. ``numbers``: the numbers of altered columns; ``comments``: the comments of columns.
     """
     context = transaction.context
     removed = {partition: frozenset(file_ids) for partition, file_ids in replaced.items()}
@@ -160,7 +159,7 @@ class CommitCheck:
     """The check of one attempt; called with the timeline that was found under the lock. Raises `CommitError` or `PreparationNeeded`.
 
     Attributes:
-        validation: the validators that were asked without the lock.
+        validation: the validators that ran without the lock.
         looked_ahead: as in `Terms`.
     """
 
@@ -191,7 +190,7 @@ class CommitCheck:
             self.validation.refuse_old(found)
 
     def outside(self, found: Timeline) -> None:
-        """The same without the lock: reads whatever it needs. Raises `CommitError`."""
+        """Run the check without the lock, where it may read all data that it needs. Raises `CommitError`."""
         self._run(found, self.overlap.compare)
         self.looked = found
 
@@ -257,7 +256,7 @@ def publish(check: CommitCheck, retries: Retries, gate: Gate | None = None) -> F
 def check_before_lock(check: CommitCheck, retries: Retries) -> None:
     """Check an attempt without the lock, and ask the validators. Raises `CommitError`, `PreCommitError` among them.
 
-    Before that, files of task attempts that the engine gave up are removed: they have a marker, but no write stat.
+    First removes the files of task attempts that the engine gave up: such a file has a marker, but no write stat.
     """
     attempt = check.attempt
     transaction = attempt.transaction
@@ -308,7 +307,7 @@ def decide_attempt(check: CommitCheck, gate: Gate | None = None) -> Finished:
 
 
 def _ready(check: CommitCheck) -> None:
-    """Write what the commits of companions still lack; on a network storage, read the commit record and the lock."""
+    """Write the remaining files of companion commits; on a network storage, also read the commit record and the lock."""
     context = check.attempt.transaction.context
     steps: list[Callable[[], object]] = [companion.write for companion in check.attempt.companions]
     capabilities = context.root.capabilities
@@ -319,7 +318,7 @@ def _ready(check: CommitCheck) -> None:
 
 
 def _remove_leaks(attempt: Attempt) -> None:
-    """Remove what task attempts wrote that are not part of the result. Another process may execute the same plan; its files stay."""
+    """Remove files of task attempts that are not part of the result. Files of another process that executes the same plan stay."""
     transaction, time = attempt.transaction, attempt.transaction.requested_time
     context, planned = transaction.context, transaction.requested.action in plan_executors.PLANNED
     is_own = partial(plan_executors.is_own, transaction) if planned else _is_any

@@ -1,6 +1,7 @@
-"""What a write brings, as one of five values: rows of a user, rows that each attempt finds in the table, partitions to drop, new columns, or nothing.
+"""The input of a write, as one of five values: rows of a user, rows that each attempt finds in the table, partitions to drop, new columns, or
+nothing.
 
-`Given` is what a caller hands in; `Batch` is what is kept of it for all attempts, after it was checked (the step `prepare` in ``write/write.py``).
+`Given` is the input of a caller; `Batch` is the checked input, kept for all attempts (the step `prepare` in ``write/write.py``).
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ from pyhudi_core.write.tasks import Written
 
 @dataclass(frozen=True, slots=True)
 class UserRows:
-    """Rows as a user gave them: anything that an engine takes."""
+    """Rows as a user gave them: any data that an engine accepts."""
 
     data: object = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of a user, checked. They are evaluated once for all attempts.
+    """Rows of a user, checked. The rows are evaluated once for all attempts.
 
     Attributes:
         columns: the table's columns, for which the rows were prepared.
-        removes_metadata: the rows change the type of a column that has statistics, so the commit takes the metadata table off the list.
+        removes_metadata: the rows change the type of a column with statistics, so the commit removes the metadata table from the table's properties.
     """
 
     prepared: Prepared
@@ -51,9 +52,9 @@ class RowsWithTags:
 
     Attributes:
         prepared: the rows; None if there are none.
-        stays: file groups that hold other rows of the same keys, and that the rows were chosen by. The commit is refused if another writer
-            changed one of them, as it is for file groups that are written.
-        key_changes: rows of `KEY_CHANGES`, in place of those that the tasks note.
+        stays: file groups that hold other rows of the same keys, and by which the rows were chosen. As for written file groups, the commit is
+            refused if another writer changed one of them.
+        key_changes: rows of `KEY_CHANGES` that replace the notes of the tasks.
         why_not: why there are no rows.
     """
 
@@ -65,7 +66,7 @@ class RowsWithTags:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Rows that each attempt finds in the state from which it starts. ``found``: what the present attempt found."""
+    """Rows that each attempt finds in the state from which it starts. ``found``: the rows that the present attempt found."""
 
     engine: Engine
     find: Callable[[Snapshot], RowsWithTags]
@@ -82,7 +83,7 @@ class Partitions:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """New columns of the table, without rows. ``new``: what they are in the state from which the present attempt starts."""
+    """New columns of the table, without rows. ``new``: the columns in the state from which the present attempt starts."""
 
     changes: ColumnChanges
     new: NewColumns | None = None
@@ -107,7 +108,7 @@ def batch_at(batch: Batch, context: TableContext, snapshot: Snapshot) -> Batch:
 
 
 def engine_of(batch: Batch | None) -> Engine | None:
-    """Say where the rows are; None if there are none."""
+    """Return the engine that holds the rows; None if there are no rows."""
     return batch.engine if isinstance(batch, Rows | Search) else None
 
 
@@ -129,14 +130,18 @@ def paths_of(batch: Batch) -> tuple[str, ...]:
 
 
 def removes_metadata(batch: Batch | None) -> bool:
-    """Say whether the commit of the batch takes the metadata table off the list, because its statistics would be wrong. It is made again after it."""
+    """Say whether the commit of the batch removes the metadata table from the table's properties, because its statistics would be wrong. The
+    metadata table is made again after the commit.
+    """
     if isinstance(batch, Columns):
         return batch.new is not None and batch.new.new_statistics
     return isinstance(batch, Rows) and batch.removes_metadata
 
 
 def touched_too(batch: Batch, touched: Touched) -> Touched:
-    """Return what the write touches, with the file groups whose rows stay. No base file is written there, so planned compactions do not matter."""
+    """Return the changes of the write, with the file groups whose rows stay. No base file is written in those groups, so planned compactions do not
+    matter.
+    """
     if not isinstance(batch, Search):
         return touched
     stays = batch.found.stays
@@ -145,7 +150,7 @@ def touched_too(batch: Batch, touched: Touched) -> Touched:
 
 
 def with_known_keys(batch: Batch, written: Written) -> Written:
-    """Return the files of the write, with the changes of keys that the batch knows."""
+    """Return the files of the write, with the key changes that the batch knows."""
     if not isinstance(batch, Search) or batch.found.key_changes is None or written.key_changes is None:
         return written
     changes = batch.engine.dataset(batch.found.key_changes)

@@ -1,4 +1,4 @@
-"""What the law of refusals has to know of an operation, gathered from the table (``write/refusals.py``). All that is read for a rule is read here."""
+"""The facts about an operation that the law of refusals needs, read from the table (``write/refusals.py``). All reads for rules are here."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _PLANS = {Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.IND
 def of_call(
     context: TableContext, operation: OperationType, *, partial: bool = False, allow_empty: bool = False
 ) -> Case:
-    """Return what is known without a look at the state of the table."""
+    """Return the facts that are known before the state of the table is read."""
     return Case(
         operation=operation,
         table=context.table,
@@ -61,7 +61,7 @@ def in_state(case: Case, context: TableContext, snapshot: Snapshot) -> Case:
 
 
 def _with_buckets(case: Case, context: TableContext, snapshot: Snapshot, *, by_index: bool) -> Case:
-    """The case with what is known of buckets. Folders are listed only if they matter."""
+    """Return the case with the facts about buckets. Folders are listed only if the operation needs them."""
     looks = by_index or case.operation in REPLACING or is_non_blocking(case.options)
     consistent = looks and has_consistent_hashing(context, snapshot)
     case = replace(case, loaded=True, by_index=by_index, bucketed=is_bucketed(snapshot), consistent=consistent)
@@ -74,9 +74,9 @@ def _with_buckets(case: Case, context: TableContext, snapshot: Snapshot, *, by_i
 def at_begin(
     context: TableContext, operation: OperationType, schema: pa.Schema | None = None, *, removes: bool = False
 ) -> Case:
-    """Return what an attempt knows before its instant is announced: whether it can keep the metadata table, also with these columns.
+    """Return the facts that an attempt knows before its instant is announced: whether it can update the metadata table, also with these columns.
 
-    ``removes``: the attempt takes the metadata table off the list.
+    ``removes``: the attempt removes the metadata table from the table's properties.
     """
     case = replace(of_call(context, operation), removes=removes)
     if schema is None:
@@ -87,7 +87,7 @@ def at_begin(
 def in_attempt(
     context: TableContext, operation: OperationType, snapshot: Snapshot, prepared: Prepared, then: ColumnsThen | None
 ) -> Case:
-    """Return what an attempt knows of its rows in the state that it has begun with. ``then``: the columns that they were prepared for."""
+    """Return the facts about the rows of an attempt, in the state from which it began. ``then``: the columns for which the rows were prepared."""
     case = replace(
         of_call(context, operation),
         moved=operation is not OperationType.DELETE and _moved(prepared.schema, then, snapshot),
@@ -100,7 +100,7 @@ def in_attempt(
 
 
 def of_service(context: TableContext, operation: OperationType, snapshot: Snapshot) -> Case:
-    """Return what a service knows of the table, before it plans and when it begins."""
+    """Return the facts that a service knows of the table, before it plans and when it begins."""
     unkept = metadata_update.why_unkept_now(context)
     undefined = "" if unkept else metadata_update.why_undefined_now(context, snapshot.schema)
     consistent = operation is OperationType.CLUSTER and has_consistent_hashing(context)
@@ -109,7 +109,7 @@ def of_service(context: TableContext, operation: OperationType, snapshot: Snapsh
 
 
 def plan_error(context: TableContext, found: Timeline) -> CommitConflictError | None:
-    """Return the error for a change of columns beside a pending plan; None without a plan."""
+    """Return the error for a change of columns while a plan is pending; None without a plan."""
     plan = next((pending for pending in found.pending if pending.action in _PLANS), None)
     if plan is None:
         return None
@@ -123,13 +123,13 @@ def plan_error(context: TableContext, found: Timeline) -> CommitConflictError | 
 
 
 def _moved(schema: pa.Schema, then: ColumnsThen | None, now: Snapshot) -> bool:
-    """Say whether rows do not fit the columns of now any more. A column of the same name and type can be another one."""
+    """Say whether rows no longer fit the present columns. A present column of the same name and type may be another column."""
     other = then is not None and (then.moved(now) is not None or then.has_other_rules(now))
     return other or reconcile(now.schema, schema) != schema
 
 
 def _logs(snapshot: Snapshot, partitions: Iterable[str]) -> str:
-    """Return a file group without meta columns that has logs, which another writer made: their keys are not known."""
+    """Return a file group without meta columns whose logs another writer made, so that their keys are unknown."""
     if snapshot.config.populate_meta_fields:
         return ""
     pieces = (piece for path in partitions for piece in snapshot.view.slices(path))
@@ -137,7 +137,7 @@ def _logs(snapshot: Snapshot, partitions: Iterable[str]) -> str:
 
 
 def _foreign(context: TableContext, snapshot: Snapshot, partitions: Iterable[str]) -> tuple[str, str] | None:
-    """Return a new partition in the folder of another table, where no reader of this one would find it, and that folder."""
+    """Return a new partition that lies in the folder of another table, and that folder; readers of this table would not find the partition."""
     snapshot.view.prepare(partitions)
     new = [path for path in partitions if not snapshot.view.slices(path)]
     if not new:

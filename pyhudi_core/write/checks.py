@@ -1,6 +1,6 @@
-"""What a write refuses of its arguments, and the errors for calls of its handle that do not fit its state.
+"""Checks of a write's arguments, and errors for calls of its handle that do not fit its state.
 
-What it refuses of tables and options is in ``write/refusals.py``; errors in rows are found in ``write/prepare.py``.
+Refusals because of tables and options are in ``write/refusals.py``; errors in rows are found in ``write/prepare.py``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _OWN_KEYS = (
 
 
 def nothing_written(table: str) -> InvalidOptionError:
-    """Refuses what needs a batch."""
+    """Return the error for a call that needs a batch."""
     return InvalidOptionError(
         "Nothing was written in this handle yet, or it was rolled back",
         table=table,
@@ -52,7 +52,7 @@ def nothing_written(table: str) -> InvalidOptionError:
 
 
 def nothing_to_change(table: str, reason: str) -> InvalidOptionError:
-    """Refuses what needs written files."""
+    """Return the error for a call that needs written files."""
     return InvalidOptionError(
         f"This handle has nothing to change: {reason}",
         table=table,
@@ -61,7 +61,7 @@ def nothing_to_change(table: str, reason: str) -> InvalidOptionError:
 
 
 def committed_already(table: str, instant: str) -> InvalidOptionError:
-    """Refuses a second commit of a handle."""
+    """Return the error for a second commit of a handle."""
     return InvalidOptionError(
         "This handle has committed already",
         table=table,
@@ -71,7 +71,7 @@ def committed_already(table: str, instant: str) -> InvalidOptionError:
 
 
 def second_batch(table: str) -> InvalidOptionError:
-    """Refuses a second batch of a handle."""
+    """Return the error for a second batch of a handle."""
     return InvalidOptionError(
         "This handle has written its batch already",
         table=table,
@@ -82,7 +82,7 @@ def second_batch(table: str) -> InvalidOptionError:
 def checked_partitions(partitions: Sequence[str], config: TableConfig, table: str) -> tuple[str, ...]:
     """Return the folders of the partitions, each once, with their prefix folders.
 
-    Raises `InvalidOptionError` for anything but a list of paths with something in it.
+    Raises `InvalidOptionError` unless the value is a list of paths that is not empty.
     """
     listed = isinstance(partitions, Iterable) and not isinstance(partitions, str | bytes)
     names = tuple(partitions) if listed else ()
@@ -137,7 +137,7 @@ def known_partitions(
 
 
 def _is_text(value: object) -> bool:
-    """Say whether it is a string that UTF-8 can hold."""
+    """Say whether a value is a string that UTF-8 can encode."""
     try:
         return isinstance(value, str) and value.encode() is not None
     except UnicodeEncodeError:
@@ -145,7 +145,7 @@ def _is_text(value: object) -> bool:
 
 
 def checked_extra(extra: Mapping[str, str]) -> dict[str, str]:
-    """Return the caller's extra metadata. Raises `InvalidOptionError` if it holds anything but strings, or a key of the commit's own."""
+    """Return the caller's extra metadata. Raises `InvalidOptionError` for a value that is not a string, and for a key that the commit itself uses."""
     if not isinstance(extra, Mapping):
         raise InvalidOptionError(
             f"extra_metadata= takes a mapping, not {type(extra).__name__}",

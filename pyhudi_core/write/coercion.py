@@ -1,10 +1,10 @@
-"""The one rule for the types of data: what becomes of a table's columns, and of the values of data that come with other types.
+"""The one rule for the types of data: the columns of a table after a write, and the conversion of values of other types.
 
-All rows come in by it: batches, streams, Spark's rows, files of an import, and files of a bootstrap. `schema_after` decides the columns, and
-refuses what does not fit. `cast_batch` of ``model/schema.py`` brings the values to them, and changes none. What holds for columns holds for fields
-of structs, also in lists and in values of maps.
+It applies to all rows: batches, streams, Spark's rows, files of an import, and files of a bootstrap. `schema_after` determines the columns, and
+refuses data that does not fit. `cast_batch` of ``model/schema.py`` converts the values to these columns, without changing a value. The rules for
+columns also apply to fields of structs, in lists and in values of maps, too.
 
-A column of integers can become a column of doubles if the data has other numbers for it, so these values are looked at first. 32-bit integers become
+A column of integers can become a column of doubles if the data has other numbers for it, so such values are examined first. 32-bit integers become
 double without loss. 64-bit integers may lose values for good, which is an error unless an option allows it. Key and partition columns never become
 floating: the text of their values would change, and every row would be in the table twice.
 """
@@ -57,11 +57,11 @@ def schema_after(
     Args:
         before: the table's columns.
         find_unfit: called only if the data has floating-point numbers for a column of integers.
-        table: its location, for errors.
+        table: the table's location, for errors.
         keys: the key and partition columns.
         ordering: the ordering columns.
         allow_lossy: 64-bit integers may become double.
-        may_lack: what the table has and the data may lack. A partial update lacks ``"columns"``, but not the fields of a struct.
+        may_lack: columns and fields of the table that the data may lack. A partial update lacks ``"columns"``, but not the fields of a struct.
 
         takes: the meta columns that the write uses.
 
@@ -84,7 +84,7 @@ def schema_after(
 
 
 def unfit_of(batches: Iterable[pa.RecordBatch], columns: pa.Schema) -> dict[str, str]:
-    """`FindUnfit` for batches that have the columns."""
+    """Return `FindUnfit` for batches that have the columns."""
     found: dict[str, str] = {}
     for batch in batches:
         found = unfit_for_integers(batch.select(columns.names), columns) | found
@@ -92,7 +92,7 @@ def unfit_of(batches: Iterable[pa.RecordBatch], columns: pa.Schema) -> dict[str,
 
 
 def whole_as_integers(rows: pa.Table, table: pa.Schema) -> pa.Table:
-    """Return rows in which floating-point numbers for a column of integers are integers, and NaN null, if all of them are whole or missing.
+    """Return rows in which floating-point numbers for a column of integers are integers, and NaN is null, if all of them are whole or missing.
 
     A column whose values or fields do not fit stays as it is.
     """
@@ -119,7 +119,7 @@ def whole_as_integers(rows: pa.Table, table: pa.Schema) -> pa.Table:
 
 
 def name_rules(table: str, takes: Sequence[str] = ()) -> tuple[ColumnRule, ...]:
-    """Return the rules for names of columns that are written. ``takes``: the meta columns that the write uses."""
+    """Return the rules for the names of written columns. ``takes``: the meta columns that the write uses."""
     return (
         ColumnRule(
             "a meta column",
@@ -133,14 +133,14 @@ def name_rules(table: str, takes: Sequence[str] = ()) -> tuple[ColumnRule, ...]:
 
 
 def refuse_internal_names(data: pa.Schema, table: str, takes: Sequence[str] = ()) -> None:
-    """Raise `SchemaMismatchError` for columns that have the name of an internal column, or of a meta column that is none."""
+    """Raise `SchemaMismatchError` for columns with the name of an internal column, and for incomplete meta columns."""
     keep_rules(name_rules(table, takes), walk(data))
 
 
 def _meta_name(table: str, takes: Sequence[str], level: Level) -> SchemaMismatchError | None:
-    """Return rows that a scan gave have all meta columns, which are passed over.
+    """Return the error for rows with only some meta columns; rows of a scan have all of them, which are ignored.
 
-    A few of them are columns of somebody else, whose values would be lost.
+    A few meta columns are another program's columns, and their values would be lost.
     """
     own = [name for name in META_FIELDS if name in level.data and name not in takes]
     if not own or {*META_FIELDS} <= {*level.data, *takes}:
@@ -161,12 +161,12 @@ def _own_name(table: str, level: Level) -> SchemaMismatchError | None:
 
 
 def meant(name: str, known: Sequence[str]) -> str | None:
-    """Return the known name, of one level, that a name may be misspelt for."""
+    """Return the known name of one level that a misspelt name may mean."""
     return next(iter(get_close_matches(name, known, n=1)), None)
 
 
 def refuse_missing(before: pa.Schema, data: pa.Schema, table: str, fields_only: bool = False) -> None:
-    """Raise `SchemaMismatchError` for columns, or fields of structs alone, that a table has and data lacks."""
+    """Raise `SchemaMismatchError` for columns of the table (or only fields of structs) that the data lacks."""
     seen = [level for level in walk(data, before) if isinstance(level, Level) and level.missing]
     levels = [level for level in seen if level.parent or not fields_only]
     if levels:
@@ -185,7 +185,7 @@ def refuse_missing(before: pa.Schema, data: pa.Schema, table: str, fields_only: 
 
 
 def _renamed(level: Level) -> str:
-    """Return what new names of a level may be misspelt for; empty if no name is similar."""
+    """Say which known names the new names of a level may mean; empty if no name is similar."""
     lowered = {name.lower() for name in level.missing}
     if similar := [joined(level.parent, name) for name in level.new if name.lower() in lowered]:
         return f"Names are compared with their case, and the data has {', '.join(map(repr, similar))}: rename."

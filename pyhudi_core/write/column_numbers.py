@@ -1,7 +1,7 @@
 """The numbers of a table's columns in its commits, and their history (Hudi's documentation, "Schema Evolution").
 
-Every commit of a table that was altered has the version of the columns under ``latest_schema``, those of table services too: Hudi takes the columns
-from the newest commit, and reads by name if that has none. A commit that changes the columns publishes their history in ``.hoodie/.schema``. Hudi
+Every commit of an altered table has the version of the columns under ``latest_schema``, also commits of table services: Hudi takes the columns from
+the newest commit, and reads by name if it has no version. A commit that changes the columns publishes their history in ``.hoodie/.schema``. Hudi
 uses a file of the history only while its commit is on the active timeline, so the history is published again before that commit can be archived.
 """
 
@@ -28,22 +28,22 @@ _LATEST = 10
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """What a commit says of the numbers: the versions so far, the newest last."""
+    """The numbers of columns in a commit: all versions so far, the newest last."""
 
     history: tuple[Version, ...] = ()
     changed: bool = False
 
     def extra(self) -> dict[str, str]:
-        """For the extra metadata of the commit; empty if columns have no numbers."""
+        """Return the entries for the extra metadata of the commit; empty if columns have no numbers."""
         return {LATEST_SCHEMA: version_text(self.history[-1])} if self.history else {}
 
 
 def numbers_after(
     snapshot: Snapshot, schema: pa.Schema, requested_time: str, origins: Origins | None = None
 ) -> Numbers:
-    """Return the numbers after a commit that leaves these columns. ``origins``: what they were called before; None if columns were not altered.
+    """Return the numbers after a commit with these columns. ``origins``: the earlier names of the columns; None if columns were not altered.
 
-    A table without numbers gets some with its first alteration.
+    A table without numbers gets numbers with its first alteration.
     """
     evolution = snapshot.evolution
     if evolution is None and origins is None:
@@ -58,9 +58,9 @@ def numbers_after(
 
 
 def evolution_after(snapshot: Snapshot, schema: pa.Schema, requested_time: str) -> Evolution | None:
-    """Return the columns as a write of rows leaves them, and what they are called in older files; None if columns have no numbers.
+    """Return the columns after a write of rows, with their names in older files; None if columns have no numbers.
 
-    A column that the rows bring has a number of its own. Without it, the values of an older column of that name would be read for it.
+    A new column of the rows gets a new number. Without it, readers would take the values of an older column of that name.
     """
     before, numbers = snapshot.evolution, numbers_after(snapshot, schema, requested_time)
     if before is None or not numbers.changed:
@@ -72,7 +72,7 @@ def evolution_after(snapshot: Snapshot, schema: pa.Schema, requested_time: str) 
 
 @dataclass(frozen=True, slots=True)
 class ColumnsThen:
-    """The columns of a table when rows were prepared for it: their schema, their numbers, if they had some, and the rules for rows."""
+    """The columns of a table for which rows were prepared: their schema, their numbers (if any), and the rules for rows."""
 
     schema: pa.Schema
     columns: tuple[NumberedColumn, ...] | None
@@ -85,14 +85,14 @@ class ColumnsThen:
         return cls(snapshot.schema, columns, snapshot.config.rules)
 
     def has_other_rules(self, snapshot: Snapshot) -> bool:
-        """Say whether rows have to keep other rules in this state."""
+        """Say whether this state has other rules for rows."""
         now = snapshot.config.rules
         return self.rules is not now and self.rules.enforced != now.enforced
 
     def moved(self, snapshot: Snapshot) -> str | None:
-        """Return the dotted path of a column that is another one in this state, or is not there any more; None if there is none.
+        """Return the dotted path of a column that was replaced or dropped in this state; None if there is none.
 
-        In a state without numbers, columns have those that their first alteration would give them.
+        In a state without numbers, columns have the numbers that a first alteration would give them.
         """
         now = ColumnsThen.of(snapshot)
         if self.columns is now.columns is None:
@@ -110,7 +110,7 @@ def _first(schema: pa.Schema, config: TableConfig) -> Version:
 
 
 def history_files(transaction: Transaction, snapshot: Snapshot, numbers: Numbers) -> Sequence[Attachment]:
-    """Return the file of the history that is published with the commit; none if the newest one says the same and stays in use."""
+    """Return the file of the history that is published with the commit; none if the newest file has the same content and stays in use."""
     if not numbers.history:
         return ()
     kept_at = snapshot.evolution.kept_at if snapshot.evolution is not None else ""
@@ -122,5 +122,5 @@ def history_files(transaction: Transaction, snapshot: Snapshot, numbers: Numbers
 
 
 def has_left_numbers(context: TableContext, snapshot: Snapshot) -> bool:
-    """Say whether columns had numbers that a later write left out: new ones would not fit the older files."""
+    """Say whether a later write left out the numbers of columns: new numbers would not fit the older files."""
     return snapshot.evolution is None and has_other_numbers(context.storage, snapshot.visibility)

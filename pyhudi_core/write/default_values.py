@@ -1,6 +1,6 @@
-"""The word DEFAULT in the place of a value: the default that the table keeps for the column (``model/table_rules.py``).
+"""The word DEFAULT in place of a value: the default of the column in the table's rules (``model/table_rules.py``).
 
-A default means the same for every writer, so its times are in UTC, whatever the zone of the other values of a statement is.
+A default means the same for every writer, so its times are in UTC, also if the other values of a statement have another zone.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ WORD = "DEFAULT"
 def with_defaults(
     values: Mapping[str, object], rules: TableRules, columns: pa.Schema, seen: Collection[str]
 ) -> Mapping[str, object]:
-    """Return the new values of columns, with Arrow expressions for those that are the word DEFAULT.
+    """Return the new values of columns, with Arrow expressions in place of the word DEFAULT.
 
     Args:
         values: as for `Assignments.of`.
-        rules: those of the table.
-        columns: those of the table that can be set.
-        seen: the columns that an expression can name; if one of them is called default, the word is its name.
+        rules: the rules of the table.
+        columns: the table's columns that can be set.
+        seen: the columns that an expression can name; if a column is called default, the word means that column.
 
     Raises `PredicateError` for a column without a default.
     """
@@ -43,7 +43,7 @@ def with_defaults(
 
 
 def default_of(column: str, rules: TableRules, columns: pa.Schema, place: str) -> Assignments:
-    """Return the assignment of its default to a column. Raises `PredicateError` if it has none."""
+    """Return the assignment of a column's default to the column. Raises `PredicateError` if the column has no default."""
     own = {name.lower(): text for name, text in rules.defaults.items()}
     if column.lower() not in own:
         raise PredicateError(

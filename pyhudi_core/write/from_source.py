@@ -1,10 +1,10 @@
-"""Write rows straight from their source: where the index needs no look at a row, rows go to their tasks as they are, and become Arrow there.
+"""Write rows directly from their source: if the index does not look up rows, rows go to their tasks unchanged, and become Arrow there.
 
-The ordinary way prepares rows first, keeps them, and routes them by a function. An engine such as Spark would convert every column on each of these
-steps. Here the driver knows from the counts (`Prepared.volumes`) which bucket each partition has; the engine brings rows to tasks by their partition
-columns and a hash of their key, and one function prepares, checks and writes them.
+Normally rows are prepared, kept, and then routed by a function. An engine such as Spark would convert every column in each of these steps. Here the
+driver knows from the counts (`Prepared.volumes`) the buckets of each partition; the engine sends rows to tasks by their partition columns and a hash
+of their key, and one function prepares, checks and writes them.
 
-If no key may be there twice, and each file group is large enough, each of them has a task of its own (`_one_group_a_task`). Then Spark sorts nothing.
+If no key may occur twice, and each file group is large enough, each group has its own task (`_one_group_a_task`). Then Spark sorts nothing.
 
 The source is read twice, for the counts and for the rows. A row of a partition that was not counted ends the write.
 """
@@ -32,7 +32,7 @@ _MOST_KEYS = 1_500_000
 
 
 def suits(plan: Plan) -> bool:
-    """Say whether new rows of a partition are spread evenly over its buckets, which is how a source spreads them."""
+    """Say whether new rows of a partition are spread evenly over its buckets, as a source spreads rows."""
     return all(len({weight for _, weight in own}) <= 1 for own in plan.inserts.values())
 
 
@@ -57,7 +57,7 @@ def write_from_source(counted: CountedSource, plan: Plan, cores: int, task: Writ
 
 
 def _one_each(plan: Plan, cores: int, *, distinct: bool) -> list[Bucket] | None:
-    """Return the buckets, largest first, if each of them is a new file group and worth a task of its own."""
+    """Return the buckets, largest first, if each bucket is a new file group and large enough for its own task."""
     rows = sum(bucket.expected for bucket in plan.buckets)
     few = 0 < len(plan.buckets) <= max(cores, rows // _ROWS_OF_A_TASK)
     if few and all(_is_plain(bucket, distinct=distinct) for bucket in plan.buckets):
@@ -66,13 +66,15 @@ def _one_each(plan: Plan, cores: int, *, distinct: bool) -> list[Bucket] | None:
 
 
 def _is_plain(bucket: Bucket, *, distinct: bool) -> bool:
-    """Say whether the rows of a new group are written as they come. Its keys are kept to compare them, unless they are known to be distinct."""
+    """Say whether the rows of a new group are written in their given order. Its keys are kept to compare them, unless they are known to be
+    distinct.
+    """
     fits = distinct or bucket.expected <= _MOST_KEYS
     return bucket.base is None and not bucket.hashed and not bucket.appends and fits
 
 
 def _one_group_a_task(counted: CountedSource, plan: Plan, buckets: Sequence[Bucket], task: WriteTask) -> Dataset:
-    """Return the files, with a task for each file group: its rows need no sort, and no column says where they belong."""
+    """Return the files, with a task for each file group: its rows need no sort, and no column for their destination."""
     places = {bucket.number: place for place, bucket in enumerate(buckets)}
     tasks_of = [[places[number] for number, _ in plan.inserts[partition]] for partition in counted.partitions]
     rows = counted.source.placed(counted.values, tasks_of, counted.key, len(buckets))
@@ -100,7 +102,7 @@ class _WriteGroup:
 
 
 def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Batches put together until they are worth a step of a writer."""
+    """Yield batches combined until they are large enough for a step of a writer."""
     held: list[pa.RecordBatch] = []
     for batch in batches:
         held.append(batch)

@@ -1,7 +1,7 @@
-"""A write in steps: write, look at what is staged, ask whether it would commit, commit through a gate, or roll back.
+"""A write in steps: write, read the staged rows, check whether it would commit, commit through a gate, or roll back.
 
-The verbs of a table are this handle used in one go (`Write.until_committed`). The handle holds the write under way, and takes it through the steps of
-``write/write.py``, which say what a call does. Leaving the handle without a commit rolls back.
+The methods of a table use this handle for all steps at once (`Write.until_committed`). The handle holds the running write, and takes it through the
+steps of ``write/write.py``. Leaving the handle without a commit rolls back.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _log = logging.getLogger(__name__)
 
 
 class HandleReader(Protocol):
-    """Makes the scans of a handle. It is given, because reading is not below writing."""
+    """Makes the scans of a handle. The reader is passed in, because reading is not below writing."""
 
     def staged(self, context: TableContext, write: Any, columns: Sequence[str] | None, where: object) -> Any:
         """Return the rows of a write that is `Staged` or `Unchanged`."""
@@ -129,7 +129,7 @@ class Write:
 
     @property
     def stats(self) -> CommitStats:
-        """What is staged so far."""
+        """Return the counts of the staged files so far."""
         return CommitStats.of(self.metadata)
 
     @property
@@ -139,7 +139,7 @@ class Write:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The state that the write started from."""
+        """Return the state from which the write started."""
         return self._state.ready().snapshot
 
     @property
@@ -154,26 +154,27 @@ class Write:
 
     @property
     def engine(self) -> Engine | None:
-        """Where the rows were written; None before `write`, and if there are none."""
+        """Return the engine that wrote the rows; None before `write`, and if there are no rows."""
         return engine_of(self._state.batch)
 
     def conflict_side(self) -> SideAndCommit:
-        """Return what this write has changed, for ``table.explain_conflict``."""
+        """Return the changes of this write, for ``table.explain_conflict``."""
         state = self._state
         return state.staged().conflict_side(state.commit.completion_time if isinstance(state, Committed) else None)
 
     def write(self, data: object) -> Self:
-        """Check the data, then write its files; nothing of it is visible yet. A handle takes one batch; None for no rows, with ``allow_empty``.
+        """Check the data, then write its files; readers do not see them yet. A handle takes one batch; None means no rows, with ``allow_empty``.
 
-        Many rows of a `pyarrow.RecordBatchReader` go into files until the handle ends. Use it in a ``with`` block, which removes them.
+        Large data of a `pyarrow.RecordBatchReader` is stored in files until the handle ends. Use the handle in a ``with`` block, which removes these
+        files.
 
-        Raises `DataError` before anything is written if the data does not fit the table, and `CommitConflictError` if an index came or went, or a
-        clustering is pending, at the same time: `again` writes the batch on the state after that.
+        Raises `DataError` before anything is written if the data does not fit the table. Raises `CommitConflictError` if an index was made or
+        dropped meanwhile, or a clustering is pending: `again` then writes the batch on the later state.
         """
         return self._bring(Nothing() if data is None and self._state.request.allow_empty else UserRows(data))
 
     def prepare(self, given: Given) -> tuple[Draft | Unchanged, Timeline]:
-        """Take the first step alone: check what the write brings, and keep it. Returns the timeline that was seen, too. Raises as `write`."""
+        """Take only the first step: check the input of the write, and keep it. Also returns the timeline that was read. Raises as `write`."""
         self._run.state, seen = prepare(self._run, given)
         return self._run.state, seen.timeline
 
@@ -186,7 +187,7 @@ class Write:
         allow_empty: bool = False,
         follows: bool = True,
     ) -> None:
-        """Before `write`: add to what ``table.begin`` was given: entries of the package's own, requirements, and that a commit may be empty.
+        """Before `write`, add to the arguments of ``table.begin``: entries of the package, requirements, and permission for an empty commit.
 
         Without ``follows``, the table services wait for `follow`.
         """
@@ -203,7 +204,7 @@ class Write:
         self._run.state = replace(state, request=request)
 
     def drop(self, partitions: Sequence[str], missing_ok: bool = False) -> Self:
-        """Remove whole partitions (paths). Raises `PartitionNotFoundError` for one that does not exist, unless ``missing_ok``."""
+        """Remove complete partitions (paths). Raises `PartitionNotFoundError` for a partition that does not exist, unless ``missing_ok``."""
         return self._bring(Partitions(partitions, missing_ok))
 
     def _bring(self, given: Given) -> Self:
@@ -211,10 +212,10 @@ class Write:
         return self
 
     def scan(self, columns: Sequence[str] | None = None, where: object = None, *, meta: bool = True) -> Any:
-        """Read the table for this write, before `write`: all reads see the state of the first one. ``meta=False`` leaves the meta columns out.
+        """Read the table for this write, before `write`: all reads see the state of the first read. ``meta=False`` leaves the meta columns out.
 
-        The commit is refused if another one has changed the same file groups since then; with ``isolation="serializable"`` also if it has
-        changed any partition that was read.
+        The commit is refused if another commit has changed the same file groups since then; with ``isolation="serializable"`` also if it has changed
+        a partition that was read.
         """
         assert self._reader is not None
         draft = self._state.draft()
@@ -226,12 +227,14 @@ class Write:
         return found
 
     def staged(self, columns: Sequence[str] | None = None, where: object = None) -> Any:
-        """Return a scan of the rows that this write changed or added, as they will be; nothing else sees them yet. Deleted rows do not show."""
+        """Return a scan of the rows that this write changed or added, as they will be after the commit; only this handle sees them. Deleted rows are
+        not included.
+        """
         assert self._reader is not None
         return self._reader.staged(self._state.context, self._state.ready(), columns, where)
 
     def would_commit(self) -> CommitVerdict:
-        """Check against the timeline as it is now, and ask the pre-commit validators, without the lock and without publishing anything."""
+        """Check against the present timeline, and run the pre-commit validators, without the lock and without publishing anything."""
         end = self._state.ready()
         if isinstance(end, Unchanged):
             return CommitVerdict(False, f"there is nothing to change: {end.reason}")
@@ -247,9 +250,9 @@ class Write:
         return CommitVerdict(True, f"nothing that completed since {began} began conflicts with it")
 
     def commit(self, gate: Gate | None = None) -> Commit:
-        """Publish what was written. Raises `CommitError`; see `pyhudi_core.transaction.commit` for what holds then.
+        """Publish the written files. Raises `CommitError`; `pyhudi_core.transaction.commit` explains the state of the table after each error.
 
-        Where nothing is to be changed there is no commit: the result is false and says why, and ``gate`` is not asked.
+        If there is nothing to change, there is no commit: the result is false and gives the reason, and ``gate`` is not called.
         """
         self._refuse_committed()
         state = self._state
@@ -260,17 +263,17 @@ class Write:
         return self._commit()
 
     def wait_after(self, conflict: CommitConflictError) -> None:
-        """Wait until another attempt makes sense. Raises the conflict if none does, or if there were enough attempts."""
+        """Wait until another attempt makes sense. Raises the conflict if no attempt makes sense, or after too many attempts."""
         self._run.retries.wait(conflict)
 
     def commit_in_group(self, member: Member | None, gate: Gate | None = None) -> None:
-        """Publish what was written, as the part of a decision over several tables; `follow` comes after it. Raises as `commit`."""
+        """Publish the written files as the part of a decision over several tables; `follow` comes after it. Raises as `commit`."""
         check = self._state.staged().check
         check.attempt = replace(check.attempt, member=member)
         write(self._run, gate=gate, follows=False)
 
     def follow(self) -> Commit:
-        """Let the table services follow a commit that they have not followed yet: one of `commit_in_group`, or after ``note(follows=False)``."""
+        """Run the table services that follow a commit, if they have not run yet: after `commit_in_group`, or after ``note(follows=False)``."""
         state = self._state
         assert isinstance(state, Committed)
         self._run.state = followed(state)
@@ -283,9 +286,9 @@ class Write:
         look: Callable[[], object] | None = None,
         lost: Callable[[CommitConflictError], object] | None = None,
     ) -> Commit:
-        """Write and commit. If another commit came first, plan again from the state that it left, as often as the table's options say.
+        """Write and commit. If another commit came first, plan again from the new state, as often as the table's options say.
 
-        Arguments and errors as those of `commit_with_retries`; ``given`` may also be what the write brings.
+        Arguments and errors are those of `commit_with_retries`; ``given`` may also be the input of the write.
         """
         while True:
             with self._run.retries.attempt(self.give_up, lost):
@@ -300,16 +303,16 @@ class Write:
                 return self._commit()
 
     def again(self, conflict: CommitConflictError) -> None:
-        """After a conflict: wait, then plan and write again from the table's present state; the batch is not evaluated again.
+        """After a conflict, wait, then plan and write again from the table's present state; the batch is not evaluated again.
 
-        Raises the conflict if that would not help, if the data was read from a state that is gone, or if there were enough attempts.
+        Raises the conflict if that would not help, if the state from which the data was read is gone, or after too many attempts.
         """
         self.give_up(conflict)
         self._run.retries.wait(conflict)
         self.write_again()
 
     def give_up(self, conflict: CommitConflictError) -> None:
-        """Roll back after a conflict. Raises the conflict if the data was read from the table: another attempt would write what is outdated."""
+        """Roll back after a conflict. Raises the conflict if the data was read from the table: another attempt would write outdated rows."""
         self._refuse_committed()
         if not self.context.protections.replan:  # only tests, which show what planning again is for
             pending = self._state.pending()
@@ -321,24 +324,24 @@ class Write:
             raise conflict
 
     def write_again(self) -> None:
-        """Write the batch from the table's present state, if it was rolled back."""
+        """Write the batch from the table's present state, if the write was rolled back."""
         if isinstance(self._state, Draft):
             self._renew()
             write(self._run, commits=False)
 
     def start_over(self) -> None:
-        """Roll back, and forget the batch and what was read."""
+        """Roll back, and forget the batch and the reads."""
         self._refuse_committed()
         self.rollback()
         release(self._run)
         self._run.state = renewed(Draft(request=self._state.request))
 
     def rollback(self) -> None:
-        """Remove what was written; the table is as if nothing had happened. Does nothing after a commit."""
+        """Remove the written files; the table is as before. Does nothing after a commit."""
         undo(self._run)
 
     def _renew(self) -> None:
-        """Before a further attempt: read the table's properties again."""
+        """Read the table's properties again before a further attempt."""
         if isinstance(self._state, Draft):
             self._run.state = renewed(self._state)
 
@@ -359,16 +362,16 @@ def commit_with_retries(
     look: Callable[[], object] | None = None,
     lost: Callable[[CommitConflictError], object] | None = None,
 ) -> Commit:
-    """Write and commit. If another commit came first, plan again from the state that it left, as often as the table's options say.
+    """Write and commit. If another commit came first, plan again from the new state, as often as the table's options say.
 
     Args:
         write: a handle that has written nothing yet.
         first: writes the batch into it, for example ``lambda: write.write(rows)``. It is called once; later attempts reuse the batch.
         gate: asked just before the commit is decided, see `Write.commit`.
-        look: called after each attempt, before its commit; raises to refuse what is staged.
+        look: called after each attempt, before its commit; raises an error to refuse the staged rows.
         lost: called with the conflict before each further attempt.
 
-    Raises `CommitConflictError` if another attempt would not help or there were enough attempts, and what the callables raise.
+    Raises `CommitConflictError` if another attempt would not help, or after too many attempts. Also raises the errors of the callables.
     """
     return write.until_committed(first, gate, look, lost)
 
@@ -376,13 +379,13 @@ def commit_with_retries(
 def write_found(
     write: Write, columns: Sequence[str] | None, where: object, make: Callable[[Any], object], *, meta: bool = False
 ) -> Commit:
-    """Write rows that are made from those that a condition finds in one state of the table. After a conflict they are searched again.
+    """Write rows that are made from the rows that a condition finds in one state of the table. After a conflict the rows are searched again.
 
     Args:
-        columns: those of the scan; None for all, with the meta columns if ``meta``.
+        columns: the columns of the scan; None for all, with the meta columns if ``meta``.
         make: takes the scan, and returns the rows to write.
 
-    Raises `PredicateError` if the condition means other rows in the time zone of this process's Spark session.
+    Raises `PredicateError` if the condition selects other rows in the time zone of this process's Spark session.
     """
     spark = write._state.request.spark
     refusals.before_rows(write._state.request.case)  # before the table is searched
@@ -395,9 +398,9 @@ def write_found(
 
 
 def alter_table(write: Write, changes: ColumnChanges) -> Commit:
-    """Change columns and rules. If a rule is added, all rows are measured by it first; after a conflict they are read again.
+    """Change columns and rules. If a rule is added, all rows are first checked against it; after a conflict they are read again.
 
-    Raises `DataError` if a row is against a new rule; nothing was changed then.
+    Raises `DataError` if a row violates a new rule; nothing is changed then.
     """
     if not changes.rules.add.refusing:
         return write.until_committed(Columns(changes))

@@ -37,7 +37,7 @@ _BY_FILTER = (IndexType.BLOOM, IndexType.GLOBAL_BLOOM)
 
 @dataclass(frozen=True, slots=True)
 class ChosenIndex:
-    """The choice; the record index and the listed bloom filters as of the write's start, if the table has such that can be used."""
+    """The choice; with the usable record index and listed bloom filters of the table as of the write's start."""
 
     choice: IndexChoice
     record_index: MetadataSlices | None
@@ -50,16 +50,16 @@ _SHARE = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Tagging:
-    """What an index needs to run.
+    """The input of an index.
 
     Attributes:
         open_storage: opens the table's storage inside a task.
         tasks: how many tasks to use.
-        one_row: makes one row of several with one key, if keys are unique in the table.
+        one_row: makes one row from several rows with one key, if keys are unique in the table.
         living: reads stored rows.
-        options: the index's own.
-        operation: what the write does.
-        rows: how many there are.
+        options: the options of the index.
+        operation: the operation of the write.
+        rows: the number of rows.
     """
 
     open_storage: Callable[[], Storage]
@@ -72,34 +72,34 @@ class Tagging:
 
 
 def hashing_of(context: TableContext) -> Hashing:
-    """Say how keys come to buckets, by the options."""
+    """Return how keys are assigned to buckets, by the options."""
     config, options = context.config, context.options.index
     return Hashing(options.buckets or 1, config.record_key_fields, hash_fields_of(config, options))
 
 
 def known_hashing(context: TableContext, snapshot: Snapshot) -> Hashing:
-    """Say how keys come to buckets: as the newest commit says that does; else by the options."""
+    """Return how keys are assigned to buckets: by the newest commit if it says so, otherwise by the options."""
     given = hashing_of(context)
     known = known_buckets(snapshot)
     return given if known is None else replace(given, fields=tuple(known.partition(":")[2].split(",")))
 
 
 def known_buckets(snapshot: Snapshot) -> str | None:
-    """Return what the newest commit says of its buckets; Hudi's commits do not."""
+    """Return the entry about buckets in the newest commit; Hudi's commits have none."""
     commits = map(snapshot.visibility.read_commit, reversed(snapshot.visibility.commits))
     return next((commit.extra[BUCKETS_KEY] for commit in commits if BUCKETS_KEY in commit.extra), None)
 
 
 def _buckets(context: TableContext, *, consistent: bool) -> str:
-    """Say how keys come to buckets, as commits keep it."""
+    """Return the assignment of keys to buckets, in the form of the commit's entry."""
     hashing = hashing_of(context)
     return f"{CONSISTENT}:{','.join(hashing.fields)}" if consistent else str(hashing)
 
 
 def index_notes(context: TableContext, choice: IndexChoice, *, merges: bool) -> dict[str, str]:
-    """Return what a commit says of its index, in its extra metadata.
+    """Return the entries about the index for the commit's extra metadata.
 
-    ``merges``: it leaves shared buckets to the merge (``write/non_blocking.py``).
+    ``merges``: the write leaves shared buckets to the merge (``write/non_blocking.py``).
     """
     notes = {INDEX_KEY: str(choice)}
     if choice.type is IndexType.BUCKET:
@@ -110,9 +110,9 @@ def index_notes(context: TableContext, choice: IndexChoice, *, merges: bool) -> 
 
 
 def is_bucketed(snapshot: Snapshot) -> bool | None:
-    """Say whether the file groups of the table are those of a bucket index; None if the table has no file group.
+    """Say whether the table's file groups are buckets of a bucket index; None if the table has no file group.
 
-    The newest commit with files decides. If every such commit is archived, the file groups of the first partition that has some decide.
+    The newest commit with files decides. If every such commit is archived, the first partition with file groups decides.
     """
     for instant in reversed(snapshot.visibility.commits):
         stats = snapshot.visibility.read_commit(instant).stats
@@ -126,7 +126,8 @@ def is_bucketed(snapshot: Snapshot) -> bool | None:
 
 
 def asks_index(context: TableContext, operation: OperationType, snapshot: Snapshot) -> bool:
-    """Say whether an index decides where the rows of the operation go. An overwrite looks up no key, but in a table with buckets the key decides.
+    """Say whether an index decides the file groups of the operation's rows. An overwrite looks up no key, but in a table with buckets the key
+    determines the file group.
 
     A generated key of an inserted row is new.
     """
@@ -137,7 +138,7 @@ def asks_index(context: TableContext, operation: OperationType, snapshot: Snapsh
 
 
 def choose_index(context: TableContext, snapshot: Snapshot, volumes: Mapping[str, Volume]) -> ChosenIndex:
-    """Choose the index of a write. `refusals.at_begin` has refused one that the table does not have."""
+    """Choose the index of a write. `refusals.at_begin` has already refused an index that the table does not have."""
     record_index = listed(context, snapshot, names.RECORD_INDEX)
     facts = Facts(
         partitioned=snapshot.config.is_partitioned,
@@ -172,7 +173,7 @@ def index_of(context: TableContext, indexing: ChosenIndex, snapshot: Snapshot, h
         return RecordIndex(indexing.record_index, slices, open_storage, shares, choice.elsewhere, how.one_row)
 
     def with_new_keys(piece: FileSlice) -> tuple[LogFile, ...]:
-        """Return the logs whose commit says that rows were inserted, or is archived."""
+        """Return the logs whose commit inserted rows, or is archived."""
         stats = ((log, snapshot.view.visibility.stat(log.name.requested_time, log.path)) for log in piece.logs)
         return tuple(log for log, stat in stats if stat is None or stat.inserts)
 
@@ -185,13 +186,13 @@ def index_of(context: TableContext, indexing: ChosenIndex, snapshot: Snapshot, h
 
 
 def _ranges(context: TableContext, snapshot: Snapshot, partition: str, *, makes: bool) -> HashingMetadata | None:
-    """Return the ranges of hashes of a partition as of the snapshot; ``makes`` the first ones if there are none."""
+    """Return the hash ranges of a partition as of the snapshot; ``makes`` makes the first ranges if there are none."""
     found = ranges_of(context, snapshot, partition)
     return make(context.storage, partition, hashing_of(context).buckets) if found is None and makes else found
 
 
 def listed(context: TableContext, snapshot: Snapshot, partition: str) -> MetadataSlices | None:
-    """Return a partition of the metadata table that has one answer for the table, if this release keeps it and it knows every commit."""
+    """Return a partition of the metadata table that covers the complete table, if this release updates it and it has every commit."""
     if not metadata_update.keeps(snapshot.config) or partition not in snapshot.config.metadata_partitions:
         return None
     metadata = snapshot.metadata

@@ -1,4 +1,4 @@
-"""The form of record keys that a table has (specification, "Record Keys"; releases 1.0 and 1.1 of Hudi differ for one generator)."""
+"""The form of a table's record keys (specification, "Record Keys"; releases 1.0 and 1.1 of Hudi differ for one generator)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def has_prefixed_keys(context: TableContext, snapshot: Snapshot) -> bool:
     """Say whether the keys of a COMPLEX generator over one column are ``column:value``. Hudi 1.1 and newer write such keys, 1.0 writes ``value``;
     in a new table its version decides.
 
-    The first base file with a key range says it, or the first log with rows, if no base file does: Hudi writes into logs first if the index is by
-    buckets. Raises `UnsupportedTableError` if the keys there have two forms: another key in the other form would be a second row.
+    The first base file with a key range shows the form, or, if no base file does, the first log with rows: with a bucket index, Hudi writes into
+    logs first. Raises `UnsupportedTableError` if the stored keys have two forms: a key in the other form would be a second row.
     """
     config = snapshot.config
     if not config.may_prefix_keys:
@@ -54,7 +54,7 @@ def _key_range(context: TableContext, piece: FileSlice) -> list[str]:
 
 
 def _some_keys(context: TableContext, snapshot: Snapshot, piece: FileSlice) -> list[str]:
-    """Return the least and the greatest key of a slice of logs alone, if it has rows."""
+    """Return the least and the greatest key of a slice that has only logs, if it has rows."""
     schema = with_meta_fields(snapshot.schema)
     keys_alone = pa.schema([schema.field(RECORD_KEY)])
     merging = Merging(snapshot.config, snapshot.evolution)

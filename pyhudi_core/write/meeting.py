@@ -1,7 +1,7 @@
-"""Rows of two sides that meet: those that a caller gives, and those of the table. `merge` and `replace` say what becomes of them.
+"""The join of rows of two sides: the rows of a caller, and the rows of the table. `merge` and `replace` say what is done with joined rows.
 
-In this process the rows of the table come in parts. On Spark both sides go to tasks by a hash of what they are compared by, so rows that can
-meet are in one task, and the same function works there. None of them comes to the driver, except small batches (``engine/spark_gathered.py``).
+In this process the rows of the table come in parts. On Spark both sides go to tasks by a hash of the compared columns, so rows that can match are in
+one task, and the same function works there. No row comes to the driver, except small batches (``engine/spark_gathered.py``).
 """
 
 from __future__ import annotations
@@ -37,25 +37,27 @@ _GIVEN = "_pyhudi_given"
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """Where the rows of two sides meet. ``spark``: the session on which they do; None for this process."""
+    """The place of the join. ``spark``: the session on which rows are joined; None for this process."""
 
     engine: Engine
     spark: Any = None
 
     @classmethod
     def of(cls, context: TableContext, data: object, spark: Any) -> Meeting:
-        """Return the meeting of data with a table: on the session of a PySpark DataFrame, or on the one that is given."""
+        """Return the join of data with a table: on the session of a PySpark DataFrame, or on the given session."""
         spark = spark_of(data, spark)
         return cls(engine_for(None, context.runtime.executor, spark, context.table), spark)
 
     def given(self, data: object, schema: pa.Schema) -> Dataset:
-        """Return the given rows; persist them, or what is made of them, so that they are read once."""
+        """Return the given rows; persist them, or rows made from them, so that they are read once."""
         return self.engine.dataset(
             data if self.spark is not None else whole_as_integers(as_table(data, schema), schema)
         )
 
     def met(self, given: Dataset, found: Any, names: tuple[Names, Names], work: Work) -> Dataset:
-        """Return what the work makes of the given rows and of those of a scan (None: no rows). ``names``: of the given rows, and of the scan's."""
+        """Return the result of the work on the given rows and on the rows of a scan (None: no rows). ``names``: texts of the given rows, and of the
+        scan's rows, by which they are joined.
+        """
         if self.spark is None:
             return self.engine.dataset(work(given.collect(), () if found is None else _parts(found)))
         stored = given.schema.empty_table() if found is None else found.to_spark(self.spark)
@@ -70,12 +72,12 @@ class Meeting:
         return together(mine, theirs, self.spark).shuffle(TASK, tasks).map(_Met(work, given.schema, columns), made)
 
     def to_write(self, rows: Dataset) -> object:
-        """Return rows as a write takes them."""
+        """Return rows in the form in which a write takes them."""
         return rows if self.spark is not None else rows.collect()
 
 
 def spark_of(data: object, spark: Any = None) -> Any:
-    """Return the given session, else that of a PySpark DataFrame; None for other data."""
+    """Return the given session, otherwise the session of a PySpark DataFrame; None for other data."""
     is_frame = type(data).__module__.startswith("pyspark.sql") and hasattr(data, "sparkSession")
     return data.sparkSession if spark is None and is_frame else spark  # type: ignore[attr-defined]
 
@@ -86,20 +88,20 @@ def again(data: object) -> object:
 
 
 def each(rows: Dataset, change: Callable[[pa.Table], pa.Table]) -> Dataset:
-    """Return rows that a function makes of each batch. It also makes an empty table of an empty one."""
+    """Return the rows that a function makes from each batch. The function also makes an empty table from an empty table."""
     schema = change(pa.Table.from_batches([], rows.schema)).schema
     return rows.map(_Each(change, schema), schema)
 
 
 def joined(columns: Sequence[pa.Array | pa.ChunkedArray]) -> pa.Array:
-    """Return one text for each row of columns whose values are compared; equal values give equal texts."""
+    """Return one text for each row from the compared columns; equal values give equal texts."""
     texts = [pc.fill_null(_text(column), "") for column in columns]
     found = pc.binary_join_element_wise(*texts, "\x00")
     return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
 
 
 def mixed(rows: pa.Table, leaving: pa.Table) -> pa.Table:
-    """Return rows to write together with rows to delete. Columns that one of them lacks are null there."""
+    """Return rows to write together with rows to delete. Columns that only one side has are null for the other."""
     marks = pa.array(np.repeat([False, True], [len(rows), len(leaving)]))
     return pa.concat_tables([rows, leaving], promote_options="permissive").append_column(TAG_LEAVES, marks)
 
@@ -112,7 +114,7 @@ def _text(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
 
 
 def _parts(found: Any) -> Iterator[pa.Table]:
-    """Return the rows of a scan in parts of `_PART_BYTES` or a little more."""
+    """Yield the rows of a scan in parts of about `_PART_BYTES`."""
     batches: list[pa.RecordBatch] = []
     size = 0
     for batch in found.to_batches():
@@ -125,7 +127,7 @@ def _parts(found: Any) -> Iterator[pa.Table]:
 
 
 def _both(given: pa.Schema, stored: pa.Schema) -> pa.Schema:
-    """Return the columns of rows of both sides: each row has values in those of its own side."""
+    """Return the columns of both sides: each row has values only in the columns of its own side."""
     own = [
         pa.field(f"{side}{number}", field.type)
         for side, schema in (("g", given), ("s", stored))
@@ -136,7 +138,7 @@ def _both(given: pa.Schema, stored: pa.Schema) -> pa.Schema:
 
 @dataclass(frozen=True, slots=True)
 class _Each:
-    """Task function: a function of tables, for each batch."""
+    """Task function: applies a function of tables to each batch."""
 
     change: Callable[[pa.Table], pa.Table]
     schema: pa.Schema
@@ -148,7 +150,7 @@ class _Each:
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """Task function: rows of one side in, in the columns of both sides out, with the task that a hash of their name chooses."""
+    """Task function: takes rows of one side, and returns them in the columns of both sides, with a task chosen by a hash of their text."""
 
     names: Names
     own: pa.Schema
@@ -171,7 +173,7 @@ class _Sent:
 
 @dataclass(frozen=True, slots=True)
 class _Met:
-    """Task function: rows of both sides in, what the work makes of them out."""
+    """Task function: takes rows of both sides, and returns the result of the work."""
 
     work: Work
     given: pa.Schema

@@ -1,7 +1,7 @@
-"""The clauses of a merge, computed: which rows of the source and of the table meet, and what becomes of each. Reads and writes nothing itself.
+"""The computation of the clauses of a merge: which rows of the source and of the table match, and the result for each row. Reads and writes nothing.
 
-The rows that clauses see have two columns, structs named by the aliases: ``source`` and ``target``. So ``source.price`` is a field of a struct, for
-SQL text as for ``pc.field("source", "price")``. A name without alias is one of the two if only one has it.
+Clauses see two struct columns, named by the aliases: ``source`` and ``target``. So ``source.price`` is a field of a struct, for
+SQL text as for ``pc.field("source", "price")``. A name without alias means the side that has it, if only one side does.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Rows = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """One clause of a merge. ``values``: of the columns that it sets; ``exclude``: columns that an ``_all`` leaves out."""
+    """One clause of a merge. ``values``: the values of the columns that it sets; ``exclude``: columns that an ``_all`` leaves out."""
 
     when: When
     action: Action
@@ -70,8 +70,8 @@ class Matching:
 
     Attributes:
         pairs: columns of the table and of the source that are equal; there is at least one pair.
-        rest: what else must hold.
-        of_table: the part of it that names columns of the table alone, so that files can be left out.
+        rest: the other conditions.
+        of_table: the part of the condition that names only columns of the table, by which files are skipped.
     """
 
     pairs: tuple[tuple[str, str], ...]
@@ -91,7 +91,7 @@ class Sides:
 
     @property
     def columns(self) -> pa.Schema:
-        """The columns of the table that a clause can set: all but generated keys."""
+        """Return the table's columns that a clause can set: all except generated keys."""
         return pa.schema([field for field in self.target if field.name != RECORD_KEY])
 
     def seen(self, *, source: bool = True, target: bool = True) -> pa.Schema:
@@ -196,7 +196,7 @@ class Sides:
 
 
 def key_values(sides: Sides, match: Matching, source: pa.Table, most: int = sys.maxsize) -> pa.Table:
-    """Return one row: for each column of the table that is compared its different values in the source, null where it cannot hold one exactly.
+    """Return one row: for each compared column of the table, its different values in the source; null where the column cannot hold a value exactly.
 
     If there are more than ``most``, only the least and the greatest are in the list, and ``all`` is false.
     """
@@ -211,9 +211,9 @@ def key_values(sides: Sides, match: Matching, source: pa.Table, most: int = sys.
 
 
 def target_condition(sides: Sides, match: Matching, found: pa.Table) -> pc.Expression:
-    """Return a condition on the table that every row fulfils that a row of the source can meet, by which files are left out.
+    """Return a condition for skipping files; every table row that can match a row of the source fulfils it.
 
-    ``found`` has rows of `key_values`, each of them of a part of the source.
+    ``found``: rows of `key_values`, each for a part of the source.
     """
     parts = []
     for target in dict.fromkeys(target for target, _ in match.pairs):
@@ -254,7 +254,7 @@ def merged(
     ordering: Sequence[str] = (),
     keeps_values: bool = False,
 ) -> MergeRows:
-    """Return what the clauses do with the rows. For each row the first clause of its kind whose condition is true counts.
+    """Return the result of the clauses for the rows. For each row, the first clause of its kind whose condition is true applies.
 
     Args:
         target: the rows of the table, in parts. Of a part only the rows stay in memory that a clause changes.
@@ -263,7 +263,7 @@ def merged(
         ordering: the columns by which the merge law knows which of two versions of a row is newer.
         keeps_values: the merger of the table keeps the stored value where the new one is null.
 
-    Raises `DataError` if several rows of the source meet one row that is to be changed, or a value cannot be stored.
+    Raises `DataError` if several rows of the source match one row that would be changed, or if a value cannot be stored.
     """
     alone = np.ones(len(source), bool)
     work = _Work(sides, source, sides.target.empty_table(), tuple(fixed), rules, tuple(ordering), keeps_values)
@@ -350,14 +350,14 @@ def _in_zone(column: pa.ChunkedArray, zone: TimeZone) -> pa.ChunkedArray:
 
 
 def _plain(keys: pa.Array) -> pa.Array:
-    """Return keys by which rows are joined: the two zeros of floating-point numbers are one."""
+    """Return keys for the join of rows, in which the two zeros of floating-point numbers are equal."""
     if isinstance(keys, pa.ChunkedArray):
         keys = pa.concat_arrays(keys.chunks) if keys.num_chunks else pa.array([], keys.type)
     return pc.add(keys, pa.scalar(0.0, keys.type)) if pa.types.is_floating(keys.type) else keys
 
 
 def _joined(sides: Sides, match: Matching, source: pa.Table, target: pa.Table) -> tuple[Rows, Rows]:
-    """Return the numbers of rows that meet, of the source and of the table. A null meets nothing."""
+    """Return the numbers of matching rows, of the source and of the table. A null matches nothing."""
     keys = [f"k{number}" for number in range(len(match.pairs))]
     left = pa.table([_keys(sides, source, of, own) for of, own in match.pairs], keys)
     right = pa.table(
@@ -416,7 +416,7 @@ class _Work:
     touched: list[Rows] = field(default_factory=list)
 
     def begin(self, part: pa.Table) -> None:
-        """Go on with other rows of the table."""
+        """Continue with other rows of the table."""
         self.target, self.touched = part, []
 
     def do(self, clauses: Sequence[Clause], when: When, at_source: Rows | None, at_target: Rows | None) -> None:
@@ -486,13 +486,13 @@ class _Work:
         self.late.append(rows.filter(pc.invert(wins)))
 
     def _whole(self, rows: pa.Table) -> pa.Table:
-        """Return rows with the columns that the rules of the table give to them."""
+        """Return rows with the columns that the rules of the table add."""
         if not self.rules.given:
             return rows
         return completed(rows, self.rules, self.sides.target, anew=True).select(self.sides.target.names)
 
     def _values(self, clause: Clause) -> Mapping[str, object]:
-        """Return the values that a clause sets; an ``_all`` takes all columns of the source."""
+        """Return the values that a clause sets; an ``_all`` clause takes all columns of the source."""
         if not clause.action.endswith("_all"):
             refuse_generated(clause.values, self.rules)
             return clause.values

@@ -1,6 +1,6 @@
-"""Merge: rows of a source meet rows of the table, and clauses say what becomes of them, in one commit.
+"""Merge: rows of a source are matched with rows of the table, and clauses determine the result of each, in one commit.
 
-`Merge` collects the clauses. ``write/merge_clauses.py`` computes what they do; the commit is an upsert in which some rows leave
+`Merge` collects the clauses. ``write/merge_clauses.py`` computes the result; the commit is an upsert in which some rows delete
 (``write/replacing.py``).
 """
 
@@ -86,11 +86,11 @@ class MergePlan:
 @dataclass(frozen=True, slots=True, eq=False)
 @printable
 class Merge(OfTable):
-    """A merge with its clauses; ``run()`` makes one commit of it, ``plan()`` counts what it would do. Made by ``table.merge``.
+    """A merge with its clauses; ``run()`` executes it in one commit, ``plan()`` counts the rows that it would change. Made by ``table.merge``.
 
-    Each call of a clause returns a new merge. For a row the first clause of its kind whose ``where`` is true counts; a row without such a clause
-    stays as it is. Conditions and values are SQL text, in which ``source.price`` and ``target.price`` name columns, or Arrow
-    expressions of ``pc.field("source", "price")``.
+    Each call of a clause returns a new merge. For each row, the first clause of its kind whose ``where`` is true applies; a row without such a
+    clause does not change. Conditions and values are SQL text, in which ``source.price`` and ``target.price`` name columns, or Arrow expressions of
+    ``pc.field("source", "price")``.
     """
 
     _METHODS: ClassVar[str] = ".run(), or .plan() to see before what it does"
@@ -103,38 +103,38 @@ class Merge(OfTable):
     clauses: tuple[Clause, ...] = ()
 
     def when_matched_update(self, set: Mapping[str, object], where: object = None) -> Merge:  # noqa: A002  (the word of SQL)
-        """Give columns new values in rows of the table that meet a row of the source."""
+        """Set new values in rows of the table that match a row of the source."""
         return self._with("matched", "update", where, set)
 
     def when_matched_update_all(self, where: object = None, exclude: Sequence[str] = ()) -> Merge:
-        """Take the values of the source in all of its columns, but those in ``exclude``."""
+        """Take the values of the source in all of its columns, except the columns in ``exclude``."""
         return self._with("matched", "update_all", where, exclude=exclude)
 
     def when_matched_delete(self, where: object = None) -> Merge:
-        """Delete rows of the table that meet a row of the source."""
+        """Delete rows of the table that match a row of the source."""
         return self._with("matched", "delete", where)
 
     def when_not_matched_insert(self, set: Mapping[str, object], where: object = None) -> Merge:  # noqa: A002
-        """Insert rows of the source that meet no row of the table, with these values; columns without a value are null."""
+        """Insert rows of the source that match no row of the table, with these values; columns without a value are null."""
         return self._with("not_matched", "insert", where, set)
 
     def when_not_matched_insert_all(self, where: object = None, exclude: Sequence[str] = ()) -> Merge:
-        """Insert rows of the source that meet no row of the table, with all of its columns but those in ``exclude``."""
+        """Insert rows of the source that match no row of the table, with all of its columns except the columns in ``exclude``."""
         return self._with("not_matched", "insert_all", where, exclude=exclude)
 
     def when_not_matched_by_source_update(self, set: Mapping[str, object], where: object = None) -> Merge:  # noqa: A002
-        """Give columns new values in rows of the table that meet no row of the source. Reads the whole table."""
+        """Set new values in rows of the table that match no row of the source. Reads the complete table."""
         return self._with("not_matched_by_source", "update", where, set)
 
     def when_not_matched_by_source_delete(self, where: object = None) -> Merge:
-        """Delete rows of the table that meet no row of the source. Reads the whole table."""
+        """Delete rows of the table that match no row of the source. Reads the complete table."""
         return self._with("not_matched_by_source", "delete", where)
 
     def run(self) -> Commit:
-        """Merge in one commit. If nothing is to be changed the result is false, and says why.
+        """Merge in one commit. If there is nothing to change, the result is false and gives the reason.
 
-        Raises `DataError` if several rows of the source meet one row that is to be changed, `DuplicateKeyError` if a row to insert has the key of
-        another row, and as `HudiTable.upsert`; nothing is changed then.
+        Raises `DataError` if several rows of the source match one row that would be changed, `DuplicateKeyError` if a row to insert has the key of
+        another row, and the errors of `HudiTable.upsert`; nothing is changed then.
         """
         with self._begun() as begun:
             if begun.is_upsert:
@@ -150,7 +150,7 @@ class Merge(OfTable):
     """`run`, as deltalake calls it."""
 
     def plan(self) -> MergePlan:
-        """Count what `run` would do now. Changes nothing."""
+        """Count the rows that `run` would change now. Changes nothing."""
         with self._begun() as begun:
             found = begun.write.scan(None, begun.where, meta=begun.config.generates_keys)
             counts = begun.done(found).count_by(_ACTION)
@@ -178,7 +178,7 @@ class Merge(OfTable):
 
     @contextmanager
     def _begun(self) -> Iterator[_Begun]:
-        """Read the source, and give its rows back at the end. Raises for clauses that do not fit the table."""
+        """Read the source, and release its rows at the end. Raises for clauses that do not fit the table."""
         with self.open_write() as write, at_table(write.context.table), ExitStack() as kept:
             if not self.clauses:
                 raise InvalidOptionError(
@@ -215,7 +215,7 @@ _COUNTED = ((_UPDATED,), (_INSERTED, _RENAMED), (_DELETED,))
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """A merge whose source is read. ``kept`` gives rows back at its end."""
+    """A merge with its source read. ``kept`` releases rows at its end."""
 
     write: Write
     meeting: Meeting
@@ -232,7 +232,7 @@ class _Begun:
 
     @property
     def where(self) -> pc.Expression | None:
-        """A condition on the rows of the table that are needed; None for all rows."""
+        """Return a condition for the needed rows of the table; None for all rows."""
         if any(clause.when == "not_matched_by_source" for clause in self.clauses):
             return None
         most = _MOST_VALUES if self.meeting.spark is not None else sys.maxsize
@@ -241,7 +241,7 @@ class _Begun:
 
     @property
     def is_upsert(self) -> bool:
-        """Whether the merge is an upsert of its source, which reads less."""
+        """Say whether the merge is an upsert of its source, which reads less."""
         if (
             keeps_values(self.config)
             or self.match.rest
@@ -262,11 +262,11 @@ class _Begun:
 
     @property
     def _compares_names(self) -> bool:
-        """Whether the condition compares what names a row in the table, each column with itself."""
+        """Say whether the condition compares the identifying columns of the table, each with itself."""
         return {*self.match.pairs} == {(name, name) for name in self.config.naming_fields}
 
     def rows(self, found: Any) -> object:
-        """Return what the clauses make of a scan, as rows to write."""
+        """Return the result of the clauses for a scan, as rows to write."""
         done = self.done(found)
         return self.meeting.to_write(each(done, _leaving))
 
@@ -287,7 +287,7 @@ class _Begun:
         return done
 
     def refuse_repeated(self, rows: Dataset) -> None:
-        """Raise `DuplicateKeyError` if two rows have one name."""
+        """Raise `DuplicateKeyError` if two rows have the same identity."""
         names = naming(self.write)
         self.meeting.met(
             rows, None, (names, names), partial(_refuse_repeated, names, self.write.context.table)
@@ -303,7 +303,7 @@ class _Begun:
 
 
 def _spelt_as(rows: pa.Table, table: pa.Schema) -> pa.Table:
-    """Return rows whose columns have the table's spelling if only their case differs, for clauses that take all columns, as in Spark SQL."""
+    """Return rows with the table's spelling of column names that differ only by case, for clauses that take all columns, as in Spark SQL."""
     own = [field_path(table, (name,)) for name in rows.column_names]
     names = [name if path is None else path[0] for name, path in zip(rows.column_names, own, strict=True)]
     return rows.rename_columns(names) if len({*names}) == len(names) else rows
@@ -330,7 +330,7 @@ def _as_source(table: pa.Schema, spelt: bool, rows: pa.Table) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """Makes rows with `_ACTION` of rows of the source and of the table that can meet."""
+    """Makes rows with `_ACTION` from rows of the source and of the table that can match."""
 
     sides: Sides
     match: Matching
@@ -353,7 +353,7 @@ class _Work:
         return pa.concat_tables([rows.append_column(_ACTION, pa.repeat(action, len(rows))) for rows, action in actions])
 
     def _keep_names(self, source: pa.Table, inserted: pa.Table) -> bool:
-        """Say whether rows have the names that they have in the source."""
+        """Say whether rows keep their identity of the source."""
         fixed, config = self.config.naming_fields, self.config
         if not {*fixed} <= {*source.column_names}:
             return False
@@ -369,7 +369,7 @@ class _Work:
 
 
 def _is_given(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Say where a column has a value that a key can have: a null and an empty text are none."""
+    """Say where a column has a valid key value: null and empty text are not valid."""
     return pc.fill_null(pc.not_equal(column, ""), False) if is_string(column.type) else column.is_valid()
 
 
@@ -380,7 +380,7 @@ def _staying(generated: Sequence[str], rows: pa.Table) -> pa.Table:
 
 
 def _leaving(rows: pa.Table) -> pa.Table:
-    """Return rows with `_ACTION` as a write takes them."""
+    """Return rows with `_ACTION` in the form that a write takes."""
     return rows.drop_columns([_ACTION]).append_column(TAG_LEAVES, pc.equal(rows[_ACTION], _DELETED))
 
 

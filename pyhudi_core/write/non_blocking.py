@@ -1,17 +1,17 @@
 """Non-blocking concurrency control (NBCC): upserts and deletes of the same file groups both commit (RFC-66).
 
-Each write appends a log file of its own to the file group of a bucket, and readers merge the logs by event time. So which row of a key wins does not
-depend on who commits first, and two such writes need not be compared. What makes this true is refused by name if it is missing
+Each write appends a log file of its own to the file group of a bucket, and readers merge the logs by event time. So the winning row of a key does
+not depend on the order of commits, and two such writes need not be compared. Every condition for this is checked, and its absence refused by name
 (``write/refusals.py``):
 
 - a merge-on-read table: base files would have to be rewritten;
 - event-time ordering: otherwise the row that is committed last wins, and the later writer must see the earlier one;
 - simple buckets: with another index, two writers would give a new key two file groups. A bucket's file id is the same for all writers, and its
   first file is a log, because a second base file of the file group would hide the first one;
-- no index of rows in the metadata table and no change data capture: their entries say what a row was before, which the other writer changes.
+- no index of rows in the metadata table and no change data capture: their entries depend on the earlier row, which the other writer changes.
 
-A write that has read rows of the table, an insert, and an operation that replaces file groups depend on what was there. These conflict as before
-(decision 0074).
+A write that has read rows of the table, an insert, and an operation that replaces file groups depend on the earlier state. These operations conflict
+as usual (decision 0074).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def is_non_blocking(options: WriteOptions) -> bool:
 
 
 def leaves_to_merge(options: WriteOptions, operation: OperationType, *, reads: bool) -> bool:
-    """Say whether a write leaves it to the merge what becomes of rows that others write at the same time. ``reads``: its rows were made from rows
+    """Say whether a write leaves rows that others write at the same time to the merge. ``reads``: its rows were made from rows
     of the table, so they may be wrong after another commit.
     """
     return is_non_blocking(options) and operation in _MERGED and not reads
@@ -45,7 +45,7 @@ def begins_with_logs(options: WriteOptions, operation: OperationType) -> bool:
 
 
 def why_no_index(options: WriteOptions, partitions: Iterable[str]) -> str:
-    """Say why a process that writes in this mode makes none of these partitions of the metadata table; empty if it may."""
+    """Say why a process in this mode makes none of these partitions of the metadata table; empty if it may."""
     unfit = [name for name in partitions if knows_rows(name)] if is_non_blocking(options) else []
     return (
         f"{unfit[0]} makes every write refused with {MODE}, because its entries follow the order of commits"
@@ -55,5 +55,5 @@ def why_no_index(options: WriteOptions, partitions: Iterable[str]) -> str:
 
 
 def knows_rows(partition: str) -> bool:
-    """Say whether a partition of the metadata table says what a row was before, so that its entries follow the order of commits."""
+    """Say whether entries of a partition of the metadata table depend on the earlier row, and so on the order of commits."""
     return partition == names.RECORD_INDEX or partition.startswith(names.SECONDARY_INDEX_PREFIX)

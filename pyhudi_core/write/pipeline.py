@@ -61,12 +61,12 @@ from pyhudi_core.write.tasks import WRITTEN, WriteTask, Written, route
 
 @dataclass(frozen=True, slots=True)
 class TaggedRows:
-    """Rows with what the index found, and what a plan is made of.
+    """Rows with the result of the index, and the input of a plan.
 
     Attributes:
         indexing: the index; None if no key was looked up.
         planner: plans these rows.
-        profile: how many of them go where.
+        profile: how many rows go to each destination.
     """
 
     tagged: Tagged
@@ -77,9 +77,9 @@ class TaggedRows:
 
 @dataclass(slots=True)
 class WriteJob:
-    """The rows of one attempt on top of a snapshot: `tag`, `plan`, `write`. Use it in a ``with`` block, which gives back what they keep.
+    """The rows of one attempt on top of a snapshot: `tag`, `plan`, `write`. Use it in a ``with`` block, which releases the kept rows.
 
-    ``key_changes``: note what happens to keys (`Written.key_changes`).
+    ``key_changes``: note changes of keys (`Written.key_changes`).
     """
 
     operation: OperationType
@@ -102,7 +102,7 @@ class WriteJob:
         return self.transaction.context.options
 
     def tag(self) -> TaggedRows:
-        """Ask the index where the keys are, and count. Raises `DuplicateKeyError` for inserts of existing keys."""
+        """Look up the locations of the keys in the index, and count. Raises `DuplicateKeyError` for inserts of existing keys."""
         self.snapshot.view.prepare(self.prepared.volumes)
         indexing = self._indexing()
         hashed = indexing is not None and indexing.choice.type is IndexType.BUCKET
@@ -124,7 +124,7 @@ class WriteJob:
         return TaggedRows(tagged, indexing, planner, profile)
 
     def plan(self, rows: TaggedRows) -> Plan:
-        """Choose a file group for each row. Raises `CommitConflictError` if a planned clustering keeps one of them."""
+        """Choose a file group for each row. Raises `CommitConflictError` if a planned clustering holds one of them."""
         plan = self._plan(rows.planner, rows.profile)
         self._refuse_planned(plan, rows.planner.busy)
         return plan
@@ -161,20 +161,20 @@ class WriteJob:
         return self._opener
 
     def _persisted(self, rows: Dataset, tagged: Tagged) -> Tagged:
-        """Return the answer of an index with these rows, which are computed once."""
+        """Return the result of an index with these rows, which are computed once."""
         persisted = rows.persist()
         self._kept.callback(persisted.release)
         return Tagged(persisted, tagged.whole)
 
     def _indexing(self) -> ChosenIndex | None:
-        """Return the choice of the index; None if no key is looked up, or the rows have their tags already."""
+        """Return the choice of the index; None if no key is looked up, or if the rows already have tags."""
         tagged = TAG_FILE_ID in self.prepared.rows.schema.names
         if tagged or not asks_index(self.transaction.context, self.operation, self.snapshot):
             return None
         return choose_index(self.transaction.context, self.snapshot, self.prepared.volumes)
 
     def _tagging(self) -> Tagging:
-        """Return what the index is given."""
+        """Return the input of the index."""
         config = self.snapshot.config
         ordering = () if self.operation is OperationType.DELETE else ordering_of(config)
         living = LivingRows(Merging(config, self._evolution), with_meta_fields(self.prepared.schema))
@@ -183,13 +183,13 @@ class WriteJob:
         return Tagging(opener, cores, one_row, living, self.options.index, self.operation, rows)
 
     def _may_move(self, indexing: ChosenIndex | None) -> bool:
-        """Say whether a row comes into its own partition if its key is in another one. A delete has nothing that could come."""
+        """Say whether a row is moved into its own partition if its key is in another one. A delete cannot move."""
         moves = indexing is not None and indexing.choice.elsewhere is Elsewhere.MOVES
         return moves and self.operation is not OperationType.DELETE
 
     @property
     def _moves_inside(self) -> bool:
-        """Whether updated rows move to another file group of their partition."""
+        """Say whether updated rows move to another file group of their partition."""
         return self.operation is OperationType.UPSERT and self.options.index.updates_move
 
     def _leaving(self, profile: WorkloadProfile, indexing: ChosenIndex | None) -> frozenset[Group]:
@@ -200,7 +200,7 @@ class WriteJob:
     def _moved(
         self, tagged: Tagged, groups: frozenset[Group], indexing: ChosenIndex | None, tagging: Tagging
     ) -> Dataset:
-        """Return the tagged rows, those that move twice."""
+        """Return the tagged rows; rows that move occur twice."""
         slices = [
             piece for path in sorted({p for p, _ in groups}) for piece in self._slices(path) if piece.group in groups
         ]
@@ -210,9 +210,9 @@ class WriteJob:
         return moves.of(tagged.rows, slices)
 
     def _tag(self, planner: Planner, indexing: ChosenIndex | None, tagging: Tagging) -> Tagged:
-        """Ask the index. Inserts must know whether a key is there; an upsert of few rows must not, where there is one file group.
+        """Look up the tags in the index. Inserts must know whether a key exists; an upsert of few rows need not, if there is one file group.
 
-        In a merge-on-read table every write must know: only keys that are there may go to logs.
+        In a merge-on-read table every write must know: only existing keys may go to logs.
         """
         rows, volumes = self.prepared.rows, self.prepared.volumes
         if indexing is None:
@@ -238,7 +238,7 @@ class WriteJob:
         return self.snapshot.view.slices(partition)
 
     def _refuse_existing(self, profile: WorkloadProfile) -> None:
-        """Inserts: no key may be there already. Where logs may have deleted it, the append handle looks."""
+        """Refuse inserts of existing keys. If logs may have deleted a key, the append handle checks it."""
         with_logs = {piece.group for path, _ in profile.tagged for piece in self._slices(path) if piece.logs}
         rows = sum(volume.rows for group, volume in profile.tagged.items() if group not in with_logs)
         if rows:
@@ -266,7 +266,7 @@ class WriteJob:
         )
 
     def _late_rows(self, indexing: ChosenIndex | None) -> LateRows:
-        """Say which file groups late rows are kept out of."""
+        """Return the file groups from which late rows are left out."""
         index = None if indexing is None else indexing.choice.type
         context, schema = self.transaction.context, self.prepared.schema
         return LateRows.of(context, self.snapshot, schema, index, keeps_keys=self.key_changes)
@@ -280,9 +280,9 @@ class WriteJob:
         return planner.upsert(profile)
 
     def _refuse_planned(self, plan: Plan, busy: frozenset[Group]) -> None:
-        """Raise `CommitConflictError` now if a planned clustering keeps file groups that the write is to change.
+        """Raise `CommitConflictError` early if a planned clustering holds file groups that the write would change.
 
-        The commit would be refused anyway. No file is written yet, so the instant is taken back, and neither files nor a rollback stay behind.
+        The commit would be refused anyway. No file is written yet, so the instant is withdrawn, and neither files nor a rollback remain.
         """
         groups = plan.known_groups
         if busy.isdisjoint(groups):
@@ -296,14 +296,14 @@ class WriteJob:
 
     @property
     def _unique(self) -> bool:
-        """Whether two rows with one key are an error."""
+        """Say whether two rows with one key are an error."""
         if self.operation is OperationType.UPSERT:
             return not self.options.rows.combine_before_upsert
         return self.operation in INSERTING and not self.options.rows.combine_before_insert
 
     @property
     def _known(self) -> KnownKeys:
-        """What rows mean whose key is there already."""
+        """Return the meaning of rows with an existing key."""
         if self.operation not in INSERTING:
             return KnownKeys.UPDATE
         return KnownKeys.SKIP if self.options.rows.drop_duplicates else KnownKeys.REFUSE
@@ -332,7 +332,7 @@ class WriteJob:
         )
 
     def _early_check(self) -> EarlyCheck | None:
-        """Return the check of the tasks for older writes; None where the option is off."""
+        """Return the tasks' check for older writes; None if the option is off."""
         transaction = self.transaction
         if not self.options.conflict.early_detection:
             return None
@@ -340,7 +340,7 @@ class WriteJob:
 
     @property
     def _evolution(self) -> Evolution | None:
-        """What the columns that the write leaves are called in older files."""
+        """Return the names in older files of the columns after the write."""
         return evolution_after(self.snapshot, self.prepared.schema, self.transaction.requested_time)
 
     def _partial_rows(self) -> PartialRows | None:
@@ -370,7 +370,7 @@ class WriteJob:
 
 
 def block_format(files: FileOptions, schema: pa.Schema, ordering: Sequence[str]) -> BlockFormat:
-    """Return the format of data blocks. Release 1.2.0 of Hudi compares ordering values that are texts wrongly, if they come from Parquet blocks."""
+    """Return the format of data blocks. Release 1.2.0 of Hudi compares text ordering values wrongly if they come from Parquet blocks."""
     texts = any(pa.types.is_string(schema.field(name).type) for name in ordering)
     return BlockFormat(files.log_block_format or (BlockFormat.AVRO if texts else BlockFormat.BY_SIZE))
 
@@ -387,7 +387,7 @@ class _StorageOpener:
 
 @dataclass(frozen=True, slots=True)
 class _OnlyNew:
-    """Task function: leaves rows out whose key is in a file group, unless the group's logs may have deleted it (``with_logs``: file ids)."""
+    """Task function: leaves out rows whose key is in a file group, unless the group's logs may have deleted it (``with_logs``: file ids)."""
 
     with_logs: frozenset[str]
 
@@ -400,20 +400,21 @@ class _OnlyNew:
 
 @dataclass(frozen=True, slots=True)
 class LateRows:
-    """From which slices of a snapshot a write keeps late rows out: rows that are older than the delete of their key in the logs of the slice.
+    """The slices of a snapshot from which a write leaves late rows out: rows that are older than the delete of their key in the logs of the slice.
 
-    Readers do not see such a row, until a compaction removes the delete. If the compaction was planned before the row's commit completed, the row's
-    log belongs to the slice after it, so the row would come back: the compaction would change results, and neither the record index nor a secondary
-    index would know the row. To leave it out, the write must read the logs of the slice. Therefore it does so only where it matters (decision 0039):
+    Readers do not see such a row until a compaction removes the delete. If the compaction was planned before the row's commit completed, the row's
+    log belongs to the later slice, so the row would come back: the compaction would change results, and neither the record index nor a secondary
+    index would have the row. To leave such rows out, the write must read the logs of the slice. Therefore a write does so only in these cases
+    (decision 0039):
 
     - in a table with a record index always, because a compaction may be planned after the write began (not if the record
       index itself found the file groups: then the keys have rows, so no delete is their last version);
     - in other tables if a compaction of the file group is pending when the write begins;
-    - never if no log of the slice has deletes, as the commits of the logs say, which the write has read anyway.
+    - never if no log of the slice has deletes, according to the commits of the logs, which the write has already read.
 
     Attributes:
         groups: the file groups for which it matters; None: all.
-        counted: the commits count all deletes in logs. Rows that say they are deleted, and those of a merger, are not counted by every writer.
+        counted: the commits count all deletes in logs. Some writers do not count rows with a delete flag, and rows of a merger.
     """
 
     visibility: Visibility
@@ -424,7 +425,9 @@ class LateRows:
     def of(
         cls, context: TableContext, snapshot: Snapshot, schema: pa.Schema, index: IndexType | None, *, keeps_keys: bool
     ) -> Self:
-        """For an upsert or an insert. ``index`` found its keys; ``keeps_keys``: it keeps a record index."""
+        """Return the slices for an upsert or an insert. ``index``: the index that found its keys; ``keeps_keys``: the write updates a record
+        index.
+        """
         config = snapshot.config
         groups: frozenset[Group] | None = frozenset()
         if ordering_of(config) and index is not IndexType.RECORD_INDEX:
@@ -433,7 +436,7 @@ class LateRows:
         return cls(snapshot.visibility, groups, counted)
 
     def are_kept_out(self, piece: FileSlice) -> bool:
-        """Say whether rows that are older than their deletes are not appended to a slice."""
+        """Say whether rows that are older than their deletes are left out of a slice."""
         if not piece.logs or (self.groups is not None and piece.group not in self.groups):
             return False
         if not self.counted:

@@ -1,8 +1,9 @@
-"""The plan of a write: how much goes where, and which file groups are rewritten or made (Hudi's ``WorkloadProfile`` and ``UpsertPartitioner``).
+"""The plan of a write: how many rows go to each destination, and which file groups are rewritten or made (Hudi's ``WorkloadProfile`` and
+``UpsertPartitioner``).
 
-Pure: from tagged rows and the slices of a snapshot to buckets. First the rows and bytes are counted by file group, after the index has tagged the
-rows (`WorkloadProfile`). Then each file group that rows go to becomes a bucket (`Planner`); a file group that no row goes to has none. A row whose
-key is known goes to the bucket of its file group, whatever its own partition is. A new key goes to a small file group of its partition, as far as
+Pure code: from tagged rows and the slices of a snapshot to buckets. First the rows and bytes are counted by file group, after the index has tagged
+the rows (`WorkloadProfile`). Then each file group that receives rows becomes a bucket (`Planner`); other file groups have no bucket. A row with a
+known key goes to the bucket of its file group, also if its own partition is another one. A new key goes to a small file group of its partition, if
 there is room, or to a new group of the target size (specification, "Writer Expectations" 2).
 """
 
@@ -22,7 +23,7 @@ from pyhudi_core.model.meta_fields import PARTITION_PATH
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """How much of a batch goes to one place; bytes as Arrow holds them, estimated from the columns' types."""
+    """The size of a batch's part for one destination; bytes as Arrow holds them, estimated from the columns' types."""
 
     rows: int
     bytes: int
@@ -33,13 +34,13 @@ class Volume:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadProfile:
-    """Where the rows of a batch go; counted after the index has tagged the rows.
+    """The destinations of the rows of a batch; counted after the index has tagged the rows.
 
     Attributes:
-        tagged: by file group, the rows that the index sends there.
-        new: by the row's own partition, the rows that no file group holds.
-        whole: the partitions whose rows all go to one file group, which `tagged` has too.
-        elsewhere: those of the file groups that rows of another partition are sent to.
+        tagged: the rows that the index assigned, by file group.
+        new: the rows with unknown keys, by the row's own partition.
+        whole: the partitions whose rows all go to one file group, which is also in `tagged`.
+        elsewhere: the file groups that receive rows of another partition.
     """
 
     tagged: Mapping[Group, Volume]
@@ -49,7 +50,7 @@ class WorkloadProfile:
 
     @classmethod
     def of(cls, tagged: Tagged, volumes: Mapping[str, Volume]) -> WorkloadProfile:
-        """Count tagged rows; ``volumes`` is known by partition. Runs over the rows only if they have tags."""
+        """Count tagged rows; ``volumes``: the known sizes by partition. Reads the rows only if they have tags."""
         if not tagged.has_tags:
             whole = {(path, file_id): volumes[path] for path, file_id in tagged.whole.items()}
             new = {path: volume for path, volume in volumes.items() if path not in tagged.whole}
@@ -93,11 +94,11 @@ class Bucket:
     Attributes:
         base: its newest slice; None for a group that is new, or has no slice yet.
         room: how many bytes of new rows its file may take.
-        expected: how much work it is, to balance tasks.
-        parts: the rows come in so many parts, one after the other, which bounds a task's memory.
+        expected: the expected work, to balance tasks.
+        parts: the number of parts in which the rows come, which bounds a task's memory.
         new_partition: its partition has no file group yet.
         appends: the rows go to a log file on top of the slice, and the base file is not rewritten (merge-on-read).
-        hashed: a bucket index placed the rows by a hash of their keys. It did not look whether a key exists, and new keys may not go to other groups.
+        hashed: a bucket index placed the rows by a hash of their keys. New keys may not go to other groups, and existing keys were not looked up.
         keeps_late_out: rows that are older than their delete in the logs of the slice are not appended (``late_rows``).
     """
 
@@ -116,7 +117,7 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Buckets by their number; the bucket of each tagged file group; for the untagged rows of a partition, buckets with weights."""
+    """Numbered buckets; the bucket of each tagged file group; for the untagged rows of a partition, buckets with weights."""
 
     buckets: tuple[Bucket, ...]
     groups: dict[Group, int]
@@ -124,24 +125,24 @@ class Plan:
 
     @property
     def known_groups(self) -> frozenset[Group]:
-        """The file groups of the snapshot that get rows or lose them."""
+        """Return the file groups of the snapshot that receive or lose rows."""
         return frozenset((bucket.partition, bucket.file_id) for bucket in self.buckets if bucket.base is not None)
 
     @property
     def only_many_new(self) -> bool:
-        """Whether it makes many file groups, and changes no other."""
+        """Say whether the plan makes many file groups, and changes no existing group."""
         plain = (bucket.base is None and not bucket.appends and not bucket.hashed for bucket in self.buckets)
         return len(self.buckets) >= _MANY and all(plain)
 
     @property
     def rewritten_bytes(self) -> int:
-        """The bytes of the files that are rewritten."""
+        """Return the bytes of the rewritten files."""
         return sum(bucket.base.size for bucket in self.buckets if bucket.base is not None and not bucket.appends)
 
 
 @dataclass(frozen=True, slots=True)
 class Sizing:
-    """Bytes of a full file, and below which a file is small; estimated bytes of a row for tables without files."""
+    """The bytes of a full file, the limit of a small file, and the estimated bytes of a row for tables without files."""
 
     target: int
     small: int
@@ -153,15 +154,15 @@ class Planner:
     """Makes plans.
 
     Args:
-        sizing: how large files become.
+        sizing: the sizes of files.
         new_id: makes file ids.
-        slices: the newest slices of a partition; asked for the partitions that rows go to.
+        slices: the newest slices of a partition; called for the partitions that receive rows.
         merge_on_read: known keys are appended to logs; a partition's smallest file group takes new keys if it has no logs, as in Hudi, and if it is
-            not much larger than they are. Its base file is rewritten, since an index that reads base files would not find new keys in logs.
+            not much larger than the new rows. Its base file is rewritten, because an index that reads base files would not find new keys in logs.
         fills: small file groups take new keys.
         busy: file groups that a planned clustering rewrites; they take no new keys.
-        left: file groups that rows leave which move inside of their partition; they take no new keys.
-        hashed: the index names file groups by a hash of keys, also those that are not there yet.
+        left: file groups from which rows move inside their partition; they take no new keys.
+        hashed: the index names file groups by a hash of keys, also groups that do not exist yet.
         logs_first: the first file of such a group is a log (non-blocking concurrency control).
         keeps_late_out: for a slice, whether rows that are older than their delete in its logs are not appended.
     """
@@ -181,7 +182,7 @@ class Planner:
     _inserts: dict[str, tuple[tuple[int, float], ...]] = field(default_factory=dict)
 
     def upsert(self, profile: WorkloadProfile) -> Plan:
-        """Tagged rows to their groups, new rows to small groups and new groups. Raises `CorruptionError` as `delete`."""
+        """Plan tagged rows for their groups, and new rows for small groups and new groups. Raises `CorruptionError` as `delete`."""
         self._to_groups(profile)
         for partition, volume in profile.new.items():
             if volume.rows:
@@ -189,12 +190,14 @@ class Planner:
         return self._plan()
 
     def delete(self, profile: WorkloadProfile) -> Plan:
-        """Tagged rows to their groups, others nowhere. Raises `CorruptionError` if an index names a group that the snapshot does not have."""
+        """Plan tagged rows for their groups, and no other rows. Raises `CorruptionError` if an index names a group that the snapshot does not
+        have.
+        """
         self._to_groups(profile, makes=False)
         return self._plan()
 
     def create(self, profile: WorkloadProfile, *, measure_files: bool) -> Plan:
-        """New rows to new groups, tagged ones to theirs. ``measure_files``: the files of the partition say how many bytes a row takes."""
+        """Plan new rows for new groups, tagged rows for their groups. ``measure_files``: the partition's files show the bytes of a row."""
         self._to_groups(profile)
         for partition, volume in profile.new.items():
             found = self.slices(partition)
@@ -203,14 +206,14 @@ class Planner:
         return self._plan()
 
     def goes_to_one_file(self, partition: str, volume: Volume) -> bool:
-        """Say whether one file of the partition can take all the rows, and is worth rewriting even if all of them are new ones."""
+        """Say whether one file of the partition can take all the rows, and is worth rewriting even if all rows are new."""
         found = self.slices(partition)
         size = volume.rows * self._row_size(volume, found)
         return size <= self.sizing.target and all(self._is_worth(piece, size) for piece in found)
 
     @staticmethod
     def _is_worth(piece: FileSlice, incoming: float) -> bool:
-        """Say whether a file is not much larger than new rows of so many bytes."""
+        """Say whether a file is not much larger than this number of bytes of new rows."""
         return piece.size <= max(_CHEAP, _WORTH * incoming)
 
     def _plan(self) -> Plan:
@@ -257,8 +260,9 @@ class Planner:
     def _worth_rewriting(self, small: Sequence[FileSlice], incoming: float) -> Sequence[FileSlice]:
         """Return the small groups whose files are not much larger than the new rows; ``incoming`` is their bytes.
 
-        Otherwise each commit that brings a few new keys would rewrite the same growing file, and the bytes on disk would grow with the square of the
-        commits. A new group takes the keys, and those of the next commits, so its file grows. A partition that has many small groups gets no more of
+        Otherwise each commit with a few new keys would rewrite the same growing file, and the bytes on disk would grow with the square of the
+        commits. A new group takes the keys, and the keys of the next commits, so its file grows. A partition that has many small groups gets no more
+        of
         them: then the smallest one is rewritten (decision 0107). A merge-on-read table rewrites one file at most (decision 0039).
         """
         worth = [piece for piece in small if self._is_worth(piece, incoming)]
@@ -269,7 +273,7 @@ class Planner:
     def _make(
         self, partition: str, volume: Volume, rows: float, size: float, *, new_partition: bool
     ) -> tuple[tuple[int, float], ...]:
-        """New groups of the target size for ``rows`` rows of the volume."""
+        """Return new groups of the target size for ``rows`` rows of the volume."""
         count = max(1, math.ceil(rows * size / self.sizing.target))
         each = rows / count
         wide = volume.bytes / max(1, volume.rows)
@@ -303,7 +307,7 @@ class Planner:
         return self._add(replace(found, room=sys.maxsize, hashed=True) if self.hashed else found)
 
     def _named(self, partition: str, file_id: str, volume: Volume, has_others: bool) -> int:
-        """Return the bucket of a group that an index has named, and that is not there yet."""
+        """Return the bucket of a group that an index has named, and that does not exist yet."""
         parts = max(1, math.ceil(volume.rows / _PART_ROWS), math.ceil(volume.bytes / _PART_BYTES))
         parts = 1 if self.logs_first else parts  # one log file
         made = Bucket(len(self._buckets), partition, file_id, None, sys.maxsize, volume.rows, parts, not has_others)
@@ -319,7 +323,7 @@ class Planner:
         return bucket.number
 
     def _row_size(self, volume: Volume, slices: Iterable[FileSlice]) -> float:
-        """Return the bytes of a row in a base file: from the partition's files, else from the batch's own width."""
+        """Return the bytes of a row in a base file: from the partition's files, otherwise from the batch's own width."""
         written = (piece.stat for piece in slices if piece.stat is not None)
         stats = [stat for stat in written if stat.rows and stat.size >= _TELLING_SIZE]
         if stats:
@@ -329,7 +333,7 @@ class Planner:
 
 
 def balance(buckets: Iterable[Bucket], tasks: int) -> dict[int, int]:
-    """Return the task of each bucket: largest first, each to the task with the least to do."""
+    """Return the task of each bucket: the largest bucket first, each to the task with the least work."""
     load = [0] * tasks
     chosen: dict[int, int] = {}
     for bucket in sorted(buckets, key=lambda bucket: (-bucket.expected, bucket.number)):

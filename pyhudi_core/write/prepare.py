@@ -1,7 +1,7 @@
-"""First step of every write: bring the input to the table's schema, give each row its key and partition, and count.
+"""The first step of every write: convert the input to the table's schema, give each row its key and partition, and count.
 
-All errors in rows are found here, before anything is written. The input is evaluated, checked and counted once, and kept. An input that costs
-little to read (`Source`) is counted where it is, and read again by the tasks that look up keys or write.
+All errors in rows are found here, before anything is written. The input is evaluated, checked and counted once, and kept. An input that is cheap to
+read (`Source`) is counted at its source, and read again by the tasks that look up keys or write.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class CountedSource:
         values: the combinations of values of the partition columns.
         partitions: the partition path of each combination.
         key: the columns of the record key.
-        prepare: the function that makes prepared rows of the source's.
+        prepare: the function that makes prepared rows from rows of the source.
         distinct: it is known that no key occurs twice.
     """
 
@@ -71,14 +71,14 @@ class CountedSource:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The input, checked, with rows or without.
+    """The checked input, with rows or without.
 
     Attributes:
         rows: the prepared rows. They are kept, unless they have a ``source``.
-        schema: the table's after this write (unchanged by deletes).
-        volumes: how much goes to each partition.
-        source: the rows where they are; None if they are kept.
-        given: the columns of a partial update, which has not all of them; None if rows are whole.
+        schema: the table's schema after this write (unchanged by deletes).
+        volumes: the size for each partition.
+        source: the rows at their source; None if they are kept.
+        given: the columns of a partial update; None if rows are complete.
     """
 
     rows: Dataset
@@ -93,11 +93,11 @@ class Prepared:
 
 
 def prepared_schema(table: pa.Schema | None, *, leaves: bool = False, marks: bool = False) -> pa.Schema:
-    """Prepared rows of a table: two meta columns, the position, and the table's columns; keys only for a delete (None).
+    """Return the columns of prepared rows: two meta columns, the position, and the table's columns; only keys for a delete (None).
 
     Args:
         table: the columns of the rows.
-        leaves: another column says whether a row takes its key out of the table.
+        leaves: an additional column says whether a row removes its key from the table.
         marks: a column of the table marks deletes (`MergeRules`), and `IS_DELETED` says which rows it marks. No file has this column, unless the
             table itself has it.
     """
@@ -119,15 +119,15 @@ def prepare_rows(
     leaves: bool = False,
     new_keys: str = "",
 ) -> Prepared:
-    """Prepare rows to be written. Raises `DataError` and its kinds; nothing was written then.
+    """Prepare rows to be written. Raises `DataError` and its subclasses before anything is written.
 
     Args:
         allow_lossy: 64-bit integers may become double.
-        partial: the data may lack columns of the table, but not those that name and order a row.
+        partial: the data may lack columns of the table, except identifying and ordering columns.
         prefixed: a COMPLEX key of one column is ``column:value``.
-        updates: the rows are versions of rows, so a table that generates keys needs the keys that it has given them.
-        leaves: the data has the column `TAG_LEAVES`: rows for which it is true delete the stored row with their key.
-        new_keys: how the generated keys of rows begin that have none although ``updates``; they are new rows.
+        updates: the rows are versions of stored rows, so a table with generated keys needs these keys.
+        leaves: the data has the column `TAG_LEAVES`: rows with the value true delete the stored row with their key.
+        new_keys: the prefix of generated keys; rows without a key get them even with ``updates``, and are new rows.
     """
     generate = config.generates_keys and not updates
     # Data whose values are looked at is read twice, so it is kept: the input itself is evaluated once.
@@ -174,7 +174,7 @@ def prepare_rows(
 
 
 def _refuse_two_marks(config: TableConfig, schema: pa.Schema, table: str) -> None:
-    """Raise `SchemaMismatchError` for a table with a mark of deletes whose column `IS_DELETED` holds something else."""
+    """Raise `SchemaMismatchError` for a table with a delete marker whose column `IS_DELETED` holds other values."""
     if config.merge_rules.delete_column in schema.names and IS_DELETED in schema.names:
         kind = schema.field(IS_DELETED).type
         if not pa.types.is_boolean(kind):
@@ -198,7 +198,7 @@ def prepare_keys(
     prefixed: bool = False,
     stored: bool = False,
 ) -> Prepared:
-    """Prepare keys to be deleted: rows that hold the key columns, and the partition columns. ``stored``: a condition found them in the table."""
+    """Prepare keys to be deleted: rows that hold the key columns, and the partition columns. ``stored``: a condition found the rows in the table."""
     known = with_meta_fields(table_schema)
     columns = pa.schema([known.field(name) for name in config.naming_fields])
     return _run(data, PrepareRows(config, columns, True, prefixed, stored=stored), prepared_schema(None), table_schema)
@@ -233,7 +233,7 @@ def _volumes(counts: Iterable[tuple[str, int]], width: int) -> dict[str, Volume]
 
 
 def _counted(source: Source, how: PrepareRows) -> tuple[CountedSource, SourceCounts]:
-    """Count the rows by partition. Raises for keys and partition values that no row may have."""
+    """Count the rows by partition. Raises an error for keys and partition values that are not allowed."""
     config = how.config
 
     def hashes(batch: pa.RecordBatch) -> npt.NDArray[np.uint32]:
@@ -252,7 +252,7 @@ def _counted(source: Source, how: PrepareRows) -> tuple[CountedSource, SourceCou
 
 
 def _any_hashes(batch: pa.RecordBatch) -> npt.NDArray[np.uint32]:
-    """Return numbers that spread rows whose key is generated."""
+    """Return numbers that spread rows with generated keys."""
     return np.arange(len(batch), dtype=np.uint32) * np.uint32(2654435761)
 
 
@@ -262,7 +262,7 @@ def _same_types(data: pa.Schema, columns: pa.Schema) -> bool:
 
 
 def _counts_at_source(how: PrepareRows) -> bool:
-    """Say whether keys and partition columns are plain columns of types that all engines compare alike."""
+    """Say whether keys and partition columns are plain columns whose types all engines compare alike."""
     config, names = how.config, how.columns.names
     fields = (*config.record_key_fields, *config.partition_fields)
     if (not config.record_key_fields and not how.generate) or not set(fields) <= set(names):
@@ -284,14 +284,14 @@ def _width(kind: pa.DataType) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PrepareRows:
-    """Task function: raw batches in, prepared batches out.
+    """Task function: takes raw batches, and returns prepared batches.
 
     Attributes:
-        generate: the rows are new, and the table gives them keys.
-        stored: the rows are in the table, as a condition found them.
+        generate: the rows are new, and the table generates their keys.
+        stored: a condition found the rows in the table.
         leaves: the rows have the column `TAG_LEAVES`.
-        rules: what the table demands of the rows, and gives to them; None if it has no such rules.
-        new_keys: how the keys of rows begin that have none; empty if all have one.
+        rules: the rules of the table for the rows; None if it has none.
+        new_keys: the prefix of keys for rows without a key; empty if all have one.
     """
 
     config: TableConfig
@@ -346,7 +346,7 @@ class PrepareRows:
         )
 
     def _marked(self, rows: pa.RecordBatch) -> pa.Array | None:
-        """Return which rows are deletes, by their mark or by `IS_DELETED`; None if no column of the rows has marks."""
+        """Return which rows are deletes, by their marker or by `IS_DELETED`; None if no column of the rows has marks."""
         rules = self.config.merge_rules
         if self.keys_only or rules.delete_column not in rows.schema.names:
             return None
@@ -368,7 +368,7 @@ _FOUND = pa.schema([("column", pa.string()), ("value", pa.string())])
 
 @dataclass(frozen=True, slots=True)
 class _FindUnfit:
-    """Task function. In: raw batches. Out: columns of integers that have another number, with one such number."""
+    """Task function. In: raw batches. Out: columns of integers for which the data has another number, with one such number."""
 
     columns: pa.Schema
 

@@ -1,14 +1,14 @@
-"""The law of refusals: which operation is refused on which kind of table, with which option, with which error and which hint.
+"""The law of refusals: the operations that are refused, by kind of table and option, with the error and the hint of each refusal.
 
-Each rule is asked at a moment. `before_rows` is asked when a write or the plan of a service is wanted, `after_rows` when the columns of the rows are
-known, and `at_begin` by each attempt. Nothing of the operation is on disk when a rule refuses it; an attempt that has begun takes its instant back.
-The first rule that refuses is raised. docs/refusals.md is generated from this table.
+Each rule is checked at one of three moments. `before_rows` is the moment when a write or a plan of a service is requested, `after_rows` when the
+columns of the rows are known, and `at_begin` when each attempt begins. Nothing of the operation is on disk when a rule refuses it; an attempt that
+has begun withdraws its instant. The first rule that refuses is raised. docs/refusals.md is generated from this table.
 
-A rule knows its `Case` and nothing else. ``write/cases.py`` reads the table before and fills the case. A fact that is not known yet refuses nothing,
-so a moment can be asked again when more is known.
+A rule knows its `Case` and nothing else. ``write/cases.py`` reads the table first and fills the case. An unknown fact refuses nothing, so a moment
+can be checked again when more is known.
 
-Not in the table: what arguments, options, paths and files mean, which is refused where they are parsed and read; the values of rows
-(``write/prepare.py``); what another writer does at the same time (``conflicts/matrix.py``). The rules for single columns of a batch are in
+Not in the table: errors in arguments, options, paths and files, which are refused where they are parsed and read; errors in the values of rows
+(``write/prepare.py``); conflicts with other writers (``conflicts/matrix.py``). The rules for single columns of a batch are in
 ``model/schema_types.py`` and ``model/schema.py``.
 """
 
@@ -51,7 +51,7 @@ _NAMED = 5
 
 
 class Moment(StrEnum):
-    """When a rule is asked."""
+    """The moment at which a rule is checked."""
 
     BEFORE_ROWS = "before the rows"
     AFTER_ROWS = "after the rows"
@@ -60,28 +60,28 @@ class Moment(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """What is known of one operation on one table. Every field has a value that refuses nothing, for what is not known yet.
+    """The known facts about one operation on one table. Every field has a default that refuses nothing, for unknown facts.
 
     Attributes:
-        operation, table, config, options: what is wanted, where (the location), and with what.
+        operation, table, config, options: the requested operation, the table's location, and their settings.
         partial, allow_empty: arguments of the call.
-        gives: what the caller gives to a write: rows, or partitions.
-        removes: whether this attempt takes the metadata table off the list, whatever the options say.
-        restore, plan: the pending restore, and the pending plan beside which columns are not changed, as the errors that name them.
-        loaded: whether the state of the table is known, by which the next four are.
-        bucketed: whether the file groups are those of buckets; None if there are none.
+        gives: the input of the caller: rows, or partitions.
+        removes: whether this attempt removes the metadata table, whatever the options say.
+        restore, plan: the errors for a pending restore, and for a pending plan during which columns are not changed.
+        loaded: whether the state of the table is known; the next four facts depend on it.
+        bucketed: whether the file groups are buckets; None if there are no file groups.
         consistent: whether the table has the metadata of consistent hashing.
         own_numbers: whether partitions have their own numbers of buckets.
-        known_buckets: how keys come to buckets, as the newest commit says; empty if none does.
-        by_index: whether an index says where the rows go; ``record_index``: whether there is one that commits keep.
-        given: the columns of the rows. ``before``, ``after``: those of the table, before and after the operation.
-        other_numbers: whether columns had numbers that a later write left out.
-        indexed: a column that is to be changed, and its index.
-        statistics, demands: whether statistics become wrong, and go with the metadata table; whether rules come that a row can be against.
-        unkept, outdated, undefined: why the metadata table, its state, or an index on a column cannot be kept true.
+        known_buckets: how keys are assigned to buckets, according to the newest commit; empty if no commit says so.
+        by_index: whether an index determines the destinations of rows; ``record_index``: whether there is a record index that commits update.
+        given: the columns of the rows. ``before``, ``after``: the columns of the table, before and after the operation.
+        other_numbers: whether a later write left out the numbers of columns.
+        indexed: a column that would change, and its index.
+        statistics, demands: whether statistics become wrong, and are removed with the metadata table; whether a row can violate a new rule.
+        unkept, outdated, undefined: why the metadata table, its state, or an index on a column cannot be kept up to date.
         moved: whether another writer changed the columns or the rules meanwhile.
         logs: a file group of the partitions with log files.
-        foreign: a partition of the rows, and the folder of another table that it is in.
+        foreign: a partition of the rows that lies in the folder of another table, and that folder.
     """
 
     operation: OperationType
@@ -117,7 +117,7 @@ class Case:
 
     @property
     def is_custom(self) -> bool:
-        """Whether a merger makes the rows."""
+        """Say whether a merger makes the rows."""
         return self.config.merges_values
 
     @property
@@ -127,7 +127,7 @@ class Case:
 
     @property
     def keyless(self) -> str:
-        """What the rows have in place of keys that can be looked up; empty if they have such keys."""
+        """Say what the rows have in place of keys for look-ups; empty if they have such keys."""
         if not self.config.populate_meta_fields:
             return "no meta columns (hoodie.populate.meta.fields=false)"
         return "generated record keys" if self.config.generates_keys else ""
@@ -139,22 +139,22 @@ class Case:
 
     @property
     def names_buckets(self) -> bool:
-        """Whether the options name the index by buckets."""
+        """Say whether the options name a bucket index."""
         return self.index_type == IndexType.BUCKET
 
     @property
     def hashes(self) -> bool:
-        """Whether the hash of a key says where a row goes."""
+        """Say whether the hash of a key determines the row's file group."""
         return self.by_index and (self.names_buckets or self.consistent or bool(self.bucketed))
 
     @property
     def becomes_consistent(self) -> bool:
-        """Whether the table has consistent hashing, or gets it by this write."""
+        """Say whether the table has consistent hashing, or gets it by this write."""
         return self.consistent or (self.by_index and self.names_buckets and self.options.index.makes_consistent)
 
     @property
     def buckets(self) -> str:
-        """How this write brings keys to buckets, as commits say it."""
+        """Return how this write assigns keys to buckets, in the form of commits."""
         fields = hash_fields_of(self.config, self.options.index)
         if self.becomes_consistent:
             return f"{CONSISTENT}:{','.join(fields)}"
@@ -162,7 +162,7 @@ class Case:
 
     @property
     def other_buckets(self) -> Mapping[str, str] | None:
-        """How the table brings keys to other buckets than this write, and what to set; None if it does not."""
+        """Say how the table assigns keys to other buckets than this write, and which option to set; None if it does not."""
         if self.known_buckets in ("", self.buckets):
             return None
         number, _, fields = self.known_buckets.partition(":")
@@ -176,29 +176,29 @@ class Case:
 
     @property
     def other_type(self) -> str:
-        """The index that would give a new key two file groups if two writers have it; empty if it is known to be one of buckets."""
+        """Return the index with which two writers would give a new key two file groups; empty if the index is a bucket index."""
         known = self.index_type == IndexType.BUCKET or (self.index_type is None and (self.bucketed or not self.loaded))
         return "" if known else self.index_type or "not given"
 
     @property
     def kept_rows(self) -> str:
-        """A partition of the metadata table that says what rows were before; empty if there is none."""
+        """Return a partition of the metadata table whose entries depend on earlier rows; empty if there is none."""
         return next(filter(knows_rows, self.config.written_metadata_partitions), "")
 
     @property
     def beside_statistics(self) -> str:
-        """What the metadata table has besides statistics and the list of files; empty if nothing."""
+        """Return the contents of the metadata table besides statistics and the list of files; empty if there are none."""
         others = sorted({*self.config.metadata_partitions} - {names.COLUMN_STATS, names.PARTITION_STATS, names.FILES})
         return ", ".join(others) or ("an index that is being built" if self.config.metadata_partitions_inflight else "")
 
     def lacks(self, *wanted: str) -> Mapping[str, str] | None:
-        """Return the columns that the rows do not have, in words; None if they have all of them."""
+        """Name the columns that the rows lack; None if they have all columns."""
         missing = [name for name in dict.fromkeys(wanted) if self.given is not None and name not in self.given.names]
         return {"columns": columns_named(missing)} if missing else None
 
     @property
     def added(self) -> Mapping[str, str] | None:
-        """The columns that the rows add though the options do not allow it; None if there are none."""
+        """Name the columns that the rows add although the options do not allow it; None if there are none."""
         if self.before is None or self.after is None or self.options.rows.schema_evolution not in ("widen", "none"):
             return None
         added, _ = changed_columns(self.before, self.after)
@@ -206,7 +206,7 @@ class Case:
 
     @property
     def widened(self) -> Mapping[str, str] | None:
-        """The columns whose type the rows change though the options do not allow it; None if there are none."""
+        """Name the columns whose type the rows change although the options do not allow it; None if there are none."""
         if (
             self.before is None
             or self.after is None
@@ -221,7 +221,7 @@ class Case:
 
 
 def _meant(path: str, before: pa.Schema) -> str:
-    """Return the column beside it that a new one may be misspelt for, as a sentence; empty if no name is similar."""
+    """Say which present column a new column may be a misspelling of, as a sentence; empty if no name is similar."""
     parent, _, name = path.rpartition(".")
     beside = [known.rpartition(".")[2] for known, _ in column_paths(before) if known.rpartition(".")[0] == parent]
     similar = meant(name, beside)
@@ -233,12 +233,12 @@ class Rule:
     """One line of the table.
 
     Attributes:
-        operations: those that it is asked about.
-        kind: the kind of table that it refuses; ``option``: the option or argument. Both in words; empty if any will do.
-        wrong: whether it refuses a case: a false value if it does not. Words fill the places of message and hint, and an error is raised as it is.
-        error, message, hint: what is raised. ``{operation}`` and ``{word}`` name the operation.
+        operations: the operations for which the rule is checked.
+        kind: the kind of table that the rule refuses; ``option``: the option or argument. Both are texts; empty for any.
+        wrong: a false value if the rule allows a case; words that fill the fields of message and hint; or the error to raise.
+        error, message, hint: the error to raise. ``{operation}`` and ``{word}`` name the operation.
         path: the file or folder that the error names.
-        mendable: whether an option or a repair helps; if not, this release does not do this to such tables.
+        mendable: whether an option or a repair helps; otherwise this release does not support the operation on such tables.
     """
 
     name: str
@@ -253,7 +253,7 @@ class Rule:
     mendable: bool = True
 
     def of(self, case: Case) -> HudiError | None:
-        """Return the error of a case that it refuses; None if it allows it."""
+        """Return the error for a case that the rule refuses; None if it allows the case."""
         found = self.wrong(case) if case.operation in self.operations else None
         if not found:
             return None
@@ -316,7 +316,7 @@ def _mode_and_table(kind: str, is_so: Callable[[Case], object], why: str) -> Rul
 
 
 def _mode_and_option(kind: str, option: str, is_so: Callable[[Case], object], why: str) -> Rule:
-    """Return a rule for what else non-blocking concurrency control does not allow."""
+    """Return a rule for other options and operations that non-blocking concurrency control does not allow."""
     return Rule(f"non-blocking: {kind or option}", CHANGING, kind, ", ".join(filter(None, (MODE, option))),
          lambda case: _non_blocking(case) and is_so(case), InvalidOptionError, f"{MODE}, but {why}", _CHANGE_THIS)
 
@@ -530,7 +530,7 @@ AFTER_ROWS: tuple[Rule, ...] = (
 
 
 def _keeping(name: str, kind: str, why: Callable[[Case], str]) -> Rule:
-    """Return a rule for a metadata table that could not be kept true. Writes may remove it, if the options say so; some services need it."""
+    """Return a rule for a metadata table that could not be kept up to date. An option lets writes remove such a table."""
     return Rule(name, CHANGING | REWRITING | KEEPING, kind, _NOT_REMOVED,
          lambda case: (case.operation in KEEPING or not (case.removes or case.options.metadata.remove_unkept)) and why(case), UnsupportedTableError,
          "This write cannot keep the table's metadata table true: {why}",
@@ -586,15 +586,15 @@ def after_rows(case: Case) -> None:
 
 
 def at_begin(case: Case) -> None:
-    """Raise the error of the first rule that refuses an attempt, by the table's properties or by the state that the attempt has begun with."""
+    """Raise the error of the first rule that refuses an attempt, by the table's properties or by the state in which it began."""
     _ask(AT_BEGIN, case)
 
 
 def of_arguments(case: Case) -> None:
-    """Raise the error of the first rule that refuses the arguments of a handle, whatever the table is."""
+    """Raise the error of the first rule that refuses the arguments of a handle, independent of the table."""
     _ask(ARGUMENTS, case)
 
 
 def of_new_table(case: Case) -> None:
-    """Raise the error of the first rule by which writes to a new table would be refused for its index, or rules for a row for its merger."""
+    """Raise the error of the first rule that would refuse writes to a new table because of its index, or rules for rows because of its merger."""
     _ask((*INDEX_RULES, *AFTER_ROWS), case)

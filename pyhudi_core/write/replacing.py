@@ -1,6 +1,6 @@
-"""Replace: the rows that fulfil a condition are deleted, and new rows that fulfil the condition come in their place, in one commit.
+"""Replace: delete the rows that fulfil a condition, and write new rows that fulfil the condition, in one commit.
 
-The commit is an upsert in which some rows take their key out of the table (`TAG_LEAVES`).
+The commit is an upsert in which some rows remove their key from the table (`TAG_LEAVES`).
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def replace_found(write: Write, data: object, where: object, spark: Any = None) 
 
 
 def with_generated_keys(found: Any, config: TableConfig) -> Any:
-    """Return a scan with the columns of the table, and with the record keys if these are generated: they name the rows."""
+    """Return a scan with the columns of the table, and with the record keys if these are generated: they identify the rows."""
     if not config.generates_keys:
         return found
     return found.narrowed([RECORD_KEY, *(name for name in found.schema.names if name not in META_FIELDS)], None)
@@ -83,12 +83,12 @@ def _fitted_rows(config: TableConfig, columns: pa.Schema, rows: pa.Table) -> pa.
 
 
 def _spread(rows: pa.Table) -> pa.Array:
-    """Return texts that bring rows to all tasks."""
+    """Return texts that distribute rows over all tasks."""
     return pa.array(np.arange(len(rows))).cast(pa.string())
 
 
 def _refuse_older_stored(write: Write, meeting: Meeting, rows: Dataset, columns: pa.Schema, names: Names) -> None:
-    """Raise `DataError` if a row would lose against its stored version, whether that fulfils the condition or not."""
+    """Raise `DataError` if a row would lose to its stored version, also if that version does not fulfil the condition."""
     config, ordering = write.context.config, ordering_of(write.context.config)
     whole = (name if name in columns.names else name.partition(".")[0] for name in (*config.naming_fields, *ordering))
     read = tuple(dict.fromkeys(whole))
@@ -107,7 +107,7 @@ def _not_older(names: Names, ordering: Sequence[str], rows: pa.Table, parts: Ite
 
 
 def keys_among(config: TableConfig, meeting: Meeting, rows: Dataset, columns: pa.Schema) -> pc.Expression | None:
-    """Return a condition on the table that the rows with the keys of these rows fulfil; None if there is no simple one."""
+    """Return a condition that the stored rows with the keys of these rows fulfil; None if there is no simple condition."""
     key = config.record_key_fields[0]
     is_column = key in rows.schema.names and key in columns.names  # and no field of a struct
     if meeting.spark is not None or not is_column or rows.schema.field(key).type != columns.field(key).type:
@@ -119,7 +119,7 @@ def keys_among(config: TableConfig, meeting: Meeting, rows: Dataset, columns: pa
 def _replaced(
     config: TableConfig, columns: pa.Schema, names: Names, rows: pa.Table, parts: Iterable[pa.Table]
 ) -> pa.Table:
-    """Return the rows to write, and those that leave because no new row has their name."""
+    """Return the rows to write, and the rows to delete because no new row has their identity."""
     stored = pa.concat_tables([columns.empty_table(), *parts])
     if config.generates_keys:
         return mixed(rows, stored)
@@ -127,7 +127,7 @@ def _replaced(
 
 
 def refuse_older(before: pa.Table, after: pa.Table, ordering: Sequence[str], what: str) -> None:
-    """Raise `DataError` if a row would lose against its stored version by the merge law, for which NaN is the highest value and null the lowest."""
+    """Raise `DataError` if a row would lose to its stored version by the merge law, for which NaN is the highest value and null the lowest."""
     if ordering and not by_ordering(*(Versions.of_stored(rows, ordering) for rows in (after, before))).all():
         name = ordering[0] if len(ordering) == 1 else f"({', '.join(ordering)})"
         raise DataError(
@@ -137,7 +137,7 @@ def refuse_older(before: pa.Table, after: pa.Table, ordering: Sequence[str], wha
 
 
 def refuse_renamed(before: pa.Table, after: pa.Table, naming: Iterable[str], rules: TableRules, what: str) -> None:
-    """Raise `DataError` if a row would get another key or go to another partition. ``naming``: the columns that name a row."""
+    """Raise `DataError` if a row would get another key or go to another partition. ``naming``: the columns that identify a row."""
     for name in naming:
         if name not in after.column_names or pc.all(_same(before[name], after[name]), min_count=0).as_py():
             continue
@@ -152,7 +152,7 @@ def refuse_renamed(before: pa.Table, after: pa.Table, naming: Iterable[str], rul
 
 
 def _same(before: pa.ChunkedArray, after: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Say where two columns give a row the same name: nulls are equal, NaN is NaN, and the zeros differ."""
+    """Say where two columns give a row the same identity: nulls are equal, NaN equals NaN, and the two zeros differ."""
     if pa.types.is_floating(before.type):
         before, after = before.cast(pa.string()), after.cast(pa.string())
     return pc.or_(pc.fill_null(pc.equal(before, after), False), pc.and_(before.is_null(), after.is_null()))
@@ -164,7 +164,7 @@ def keeps_values(config: TableConfig) -> bool:
 
 
 def refuse_nulls(before: pa.Table, after: pa.Table, columns: Iterable[str], what: str) -> None:
-    """Raise `DataError` if a value would become null, for a table whose merger keeps the stored one (`keeps_values`)."""
+    """Raise `DataError` if a value would become null, in a table whose merger keeps the stored value (`keeps_values`)."""
     for name in columns:
         if pc.any(pc.and_(after[name].is_null(), before[name].is_valid())).as_py():
             raise DataError(
@@ -197,32 +197,32 @@ def keys_of(rows: pa.Table, config: TableConfig) -> pa.Array:
 
 
 def names_of(rows: pa.Table, config: TableConfig) -> pa.Array:
-    """Return what names each row in the table: its partition and its record key."""
+    """Return the identity of each row in the table: its partition and its record key."""
     paths = [partition_paths(batch, config) for batch in rows.combine_chunks().to_batches()]
     partitions = pa.concat_arrays(paths) if paths else pa.array([], pa.string())
     return pc.binary_join_element_wise(partitions, keys_of(rows, config), "\x00")
 
 
 def is_global(write: Write) -> bool:
-    """Say whether a key may be in one partition of the table alone, because the index of the write has one place for a key."""
+    """Say whether a key is unique in the table, because the index of the write has one location for each key."""
     if write.context.options.index.type is not None:
         return finds_by_key(write)
     return RECORD_INDEX in write.context.config.metadata_partitions
 
 
 def finds_by_key(write: Write) -> bool:
-    """Say whether a row to write replaces the stored row with its key in whichever partition it is, because the index of the write is global."""
+    """Say whether a written row replaces the stored row with its key in any partition, because the index of the write is global."""
     named = write.context.options.index.type or ""
     return named.startswith("GLOBAL") or named == "RECORD_INDEX"
 
 
 def tag_names(write: Write) -> Names:
-    """Return the function that gives rows to write, and the stored rows that they replace, one text."""
+    """Return the function that gives one text to a row to write and to the stored row that it replaces."""
     return partial(keys_of if finds_by_key(write) else names_of, config=write.context.config)
 
 
 def naming(write: Write) -> Names:
-    """Return the function that gives the text that names each row: its key, and its partition unless the index is global."""
+    """Return the function that returns the identity of each row: its key, and its partition unless the index is global."""
     return partial(keys_of if is_global(write) else names_of, config=write.context.config)
 
 
@@ -240,6 +240,6 @@ def _refuse_outside(context: TableContext, rows: Dataset, where: object, schema:
 
 
 def _outside(condition: pc.Expression, schema: pa.Schema, rows: pa.Table) -> pa.Table:
-    """Return one row: how many rows do not fulfil a condition, and of how many."""
+    """Return one row: the number of rows that do not fulfil a condition, and the number of all rows."""
     plain = pa.Table.from_batches([cast_batch(batch, schema) for batch in rows.to_batches()], schema)
     return pa.table({"outside": [len(plain) - len(matching(plain, condition))], "total": [len(plain)]})

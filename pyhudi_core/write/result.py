@@ -1,4 +1,4 @@
-"""What a write did or would do, as values that print well."""
+"""The result of a write, or of its check, as values that print well."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _FROM_NOW_ON = "from now on a write whose rows lack them is refused, except upse
 @dataclass(frozen=True, slots=True)
 @printable
 class CommitStats:
-    """Counts of one commit: rows, files, bytes. ``files`` has every written file; ``replaced`` the file groups that it removed.
+    """Counts of one commit: rows, files, bytes. ``files`` has every written file; ``replaced`` the removed file groups.
 
-    ``rows_replaced`` is how many rows were in these; None where another writer's commit does not say. Rows that went with a dropped partition are
-    in ``rows_deleted`` too. ``rows_combined`` is how many rows of the batch were combined with another row of their key before the write (Hudi's
-    ``hoodie.combine.before.upsert``), so that only one row of the key was written. ``index`` says which index found the keys, and why
-    it was chosen; empty if no key was looked up. ``store_waits`` and ``store_wait_ms`` are how often, and how long together, requests of this process
-    waited because the object store was busy (429, 503).
+    ``rows_replaced``: the number of rows in the removed groups; None if another writer's commit does not say it. Rows of a dropped partition are in
+    ``rows_deleted``, too. ``rows_combined``: the number of batch rows that were combined with another row of their key before the write (Hudi's
+    ``hoodie.combine.before.upsert``), so that only one row of the key was written. ``index``: the index that found the keys, and why it was chosen;
+    empty if no key was looked up. ``store_waits`` and ``store_wait_ms``: how often, and how long in total, requests of this process waited because
+    the object store was busy (429, 503).
     """
 
     rows_inserted: int
@@ -46,7 +46,7 @@ class CommitStats:
 
     @classmethod
     def of(cls, commit: CommitMetadata, waited: Waited = NOT_WAITED) -> CommitStats:
-        """Add up what a commit's metadata says; ``waited``: the waits for the store, which it does not have."""
+        """Add up the metadata of a commit; ``waited``: the waits for the store, which the metadata does not have."""
         stats = commit.stats
         dropped = commit.rows_replaced or 0 if commit.operation == OperationType.DELETE_PARTITION else 0
         return cls(
@@ -66,12 +66,12 @@ class CommitStats:
 
     @property
     def rows_said(self) -> str:
-        """The counts of rows, in words."""
+        """Return the counts of rows, in words."""
         return f"{self.rows_inserted:,} inserted, {self.rows_updated:,} updated, {self.rows_deleted:,} deleted"
 
     @property
     def write_amplification(self) -> float:
-        """How many rows were written for each row that changed; the others only came along with a file that was rewritten. 0 if none changed."""
+        """Return the number of written rows for each changed row; the others were only copied with a rewritten file. 0 if no row changed."""
         changed = self.rows_inserted + self.rows_updated + self.rows_deleted
         return self.rows_written / changed if changed else 0.0
 
@@ -90,9 +90,9 @@ class CommitStats:
 @dataclass(frozen=True, slots=True)
 @printable
 class CommitVerdict:
-    """Whether a write would commit now, and why not. True or false as a condition; a conflict comes with its explanation.
+    """Whether a write would commit now, and why not. True or false as a condition; a conflict has its explanation.
 
-    ``error`` is what a commit would raise now; None if it would commit, and if there is nothing to change.
+    ``error``: the error that a commit would raise now; None if it would commit, and if there is nothing to change.
     """
 
     commits: bool
@@ -108,24 +108,24 @@ class CommitVerdict:
 @dataclass(frozen=True, slots=True)
 @printable
 class Commit:
-    """What a write did: a commit that is in the table, or nothing, because there was nothing to change.
+    """The result of a write: a commit, or nothing, because there was nothing to change.
 
-    As a condition it is true if there is a commit. Where nothing was to be changed there is none: ``changed`` is False, ``reason`` says why, all
-    counts are zero, instant and token are empty, and ``completion_time`` is that of the state in which nothing was to be changed.
+    As a condition it is true if there is a commit. If there was nothing to change, ``changed`` is False, ``reason`` says why, all counts are zero,
+    instant and token are empty, and ``completion_time`` is the time of the unchanged state.
 
     Attributes:
         instant: its requested time (Hudi's commit time), 17 digits.
         completion_time: when it became visible, 17 digits; the cursor for `incremental`.
         token: names the attempt; ``table.commit_status(token)`` answers for it.
-        operation: what it did, in Hudi's words.
-        retries: how often it was planned again because another commit came first.
-        stats: what it wrote.
+        operation: the operation, in Hudi's words.
+        retries: how often the write was planned again because another commit came first.
+        stats: counts of rows and files.
         lock_wait, lock_held: seconds spent waiting for the table's lock, and holding it.
-        notes: what the protocol added to the commit's extra metadata.
-        bytes_saved: about how many bytes lost attempts left unwritten, because they saw early that they would lose.
-        extra_metadata: what the caller gave the commit to keep.
-        columns_added: dotted paths of columns that the rows brought into the table. Later writes whose rows lack them are refused.
-        made_again: partitions of the metadata table that the change of the columns made wrong, and that were made again after the commit.
+        notes: entries of the protocol in the commit's extra metadata.
+        bytes_saved: about how many bytes lost attempts did not write, because they detected the conflict early.
+        extra_metadata: the caller's entries in the commit.
+        columns_added: dotted paths of columns that the rows added to the table. Later writes whose rows lack these columns are refused.
+        made_again: partitions of the metadata table that became wrong by the change of the columns, and were made again after the commit.
     """
 
     instant: str

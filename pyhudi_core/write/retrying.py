@@ -1,11 +1,11 @@
-"""The retry loop: what a write or a service does after another commit came first.
+"""The retry loop: the actions of a write or a service after another commit came first.
 
-It waits a little, plans again from the table's present state, and after too many lost attempts reserves what it changes
-(``conflicts/precedence.py``). All who commit use this one loop: the verbs of a table, handles, Dagster and table services.
+It waits, plans again from the table's present state, and after too many lost attempts claims its file groups (``conflicts/precedence.py``). Every
+committer uses this loop: the methods of a table, handles, Dagster and table services.
 
-The waiting times are random, up to a bound that doubles with each lost attempt, so that contenders do not meet again and again. A write that
-yields to the claim of another writer waits until that claim is gone; this does not count as a lost attempt. Time and chance come from the table's
-runtime.
+The waiting times are random, up to a bound that doubles with each lost attempt, so that competing writers do not collide repeatedly. A write that
+yields to the claim of another writer waits until that claim is gone; this does not count as a lost attempt. Time and random numbers come from the
+table's runtime.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class Retries:
     """The attempts of one write or service. As a context manager it ends the claim at the end.
 
     Attributes:
-        attempts: how many ended with a conflict: with another commit (``lost``), or with the claim of another writer.
-        lost: how many of them were lost to another commit; the option ``pyhudi.commit.retries`` limits these.
-        longest_ms: the time that the longest attempt took.
-        touched: what the latest attempt changes, if it came so far.
-        claim: our own claim on it, if we made one.
-        bytes_saved: about how many bytes lost attempts left unwritten.
+        attempts: the number of attempts that ended with a conflict: with another commit (``lost``), or with the claim of another writer.
+        lost: the number of attempts that were lost to another commit; the option ``pyhudi.commit.retries`` limits it.
+        longest_ms: the duration of the longest attempt.
+        touched: the changes of the latest attempt, if it planned any.
+        claim: our own claim on these changes, if we made one.
+        bytes_saved: about how many bytes lost attempts did not write.
     """
 
     context: TableContext
@@ -75,14 +75,14 @@ class Retries:
 
     @contextmanager
     def attempt(self, undo: OnConflict | None = None, before_next: OnConflict | None = None) -> Iterator[None]:
-        """The block of one attempt, in an endless loop: after a conflict the block ends without an error when another attempt makes sense.
+        """Run the block of one attempt, in an endless loop: after a conflict the block ends without an error if another attempt makes sense.
 
         Args:
-            undo: removes what the lost attempt left; it may raise the conflict if another attempt would be wrong.
+            undo: removes the files of the lost attempt; it may raise the conflict if another attempt would be wrong.
             before_next: called after the wait, if there is another attempt.
 
-        Raises `CommitConflictError` if no attempt makes sense any more, `CorruptionError` if a file of the newest state is missing, and what the
-        block and the callables raise.
+        Raises `CommitConflictError` if no attempt makes sense any more, `CorruptionError` if a file of the newest state is missing, and the errors
+        of the block and the callables.
         """
         self.began()
         try:
@@ -100,24 +100,24 @@ class Retries:
                 before_next(conflict)
 
     def until_done(self, attempt: Callable[[], T]) -> T:
-        """Call a service's attempt, which plans, writes and commits from the table's present state, until it does not end with a conflict."""
+        """Call a service's attempt, which plans, writes and commits from the table's present state, until it ends without a conflict."""
         while True:
             with self.attempt():
                 return attempt()
 
     def began(self) -> None:
-        """An attempt begins now."""
+        """Note that an attempt begins now."""
         self._began_ms = self.context.runtime.clock.now_ms()
 
     def claim_before(self, mine: Touched) -> Conflict | None:
-        """Return the claim of another writer that an attempt with these changes has to yield to."""
+        """Return the claim of another writer to which an attempt with these changes must yield."""
         self.touched = mine
         return precedence.goes_first(self.context, mine, self.claim)
 
     def wait(self, conflict: CommitConflictError) -> None:
-        """Wait until another attempt makes sense. Raises the conflict if it never does, or if there were enough attempts.
+        """Wait until another attempt makes sense. Raises the conflict if no attempt makes sense, or after too many attempts.
 
-        An execution commits in a loop of its own, inside of the loop of its service. The outer loop does not repeat an
+        An execution commits in its own loop, inside the loop of its service. The outer loop does not repeat an
         attempt that the inner loop gave up: the files would be written again.
         """
         if is_final(conflict) or conflict.given_up:
@@ -138,14 +138,14 @@ class Retries:
         self._sleep(min(_FIRST_MS * 2 ** (self.lost - 1), _LONGEST_MS))
 
     def end(self) -> None:
-        """There is no further attempt: take our claim back."""
+        """End the attempts: withdraw our claim."""
         claim, self.claim = self.claim, None
         if claim is not None:
             claim.give_up(self.context)
         self._busy_time = None
 
     def _reserve(self) -> None:
-        """Claim what we change, if it is time. Writes that only yield do so too; otherwise they could wait as long as others make claims."""
+        """Claim our changes, if it is time. Writes that only yield also claim; otherwise they could wait as long as others make claims."""
         after = self.context.options.retry.reserve_after
         if 0 < after <= self.attempts:
             lasts_ms = max(_LEAST_CLAIM_MS, 3 * self.longest_ms)

@@ -1,7 +1,7 @@
-"""The rules of a table (``model/table_rules.py``), enforced: what fills columns that rows lack, and which rows are refused.
+"""The enforcement of a table's rules (``model/table_rules.py``): values for missing columns, and refusal of rows.
 
-This is the one place. The first step of each write asks it (``write/prepare.py``), on the engine that holds the rows, and so does a change of rules,
-for the rows that the table has (``write/altering.py``). It looks at columns, never at single rows.
+Rules are enforced only here. The first step of each write calls it (``write/prepare.py``), on the engine that holds the rows, and so does a change
+of rules, for the rows of the table (``write/altering.py``). It works on columns, never on single rows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HINT = "Nothing was written. table.rules has the rules of the table; table.alte
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """One rule that a row can break. ``says``: its name and text, for people; ``broken``: true for a row that breaks it."""
+    """One rule that a row can violate. ``says``: its name and text, for people; ``broken``: true for a row that violates it."""
 
     says: str
     broken: pc.Expression
@@ -42,10 +42,10 @@ class RowRules:
 
     Attributes:
         filled: columns that the rows lack, with their defaults.
-        computed: the generated columns, of which the rows lack those in ``lacking``.
-        rules: what a row can break.
+        computed: the generated columns; the rows lack the columns in ``lacking``.
+        rules: the rules that a row can violate.
         generated: the SQL of the generated columns, for errors.
-        named: the columns that name a row in an error.
+        named: the columns that identify a row in an error.
     """
 
     filled: Assignments
@@ -56,16 +56,16 @@ class RowRules:
     named: tuple[str, ...]
 
     def fitted(self, rows: pa.RecordBatch, leaves: pa.Array | None = None) -> pa.RecordBatch:
-        """Return the rows with the columns that they lacked. Raises `DataError` if a row breaks a rule.
+        """Return the rows with the columns that they lacked. Raises `DataError` if a row violates a rule.
 
-        ``leaves``: true for rows that only delete; they need not keep a rule, as those that say that they are deleted.
+        ``leaves``: true for rows that only delete; rules do not apply to them, nor to rows with a delete flag.
         """
         table, given = self.filled_in(pa.Table.from_batches([rows]))
         self._refuse(table, given, _live(table, leaves))
         return table.combine_chunks().to_batches()[0] if len(table) else rows
 
     def filled_in(self, rows: pa.Table) -> tuple[pa.Table, dict[str, pa.ChunkedArray]]:
-        """Return the rows with the columns that they lacked, and what the generated columns that they have should be."""
+        """Return the rows with the columns that they lacked, and the correct values of the generated columns that they have."""
         table = self.filled.applied(rows)
         computed = self.computed.computed(table)
         for name in self.lacking:
@@ -73,7 +73,7 @@ class RowRules:
         return table, {name: column for name, column in computed.items() if name not in self.lacking}
 
     def refuse(self, rows: pa.Table) -> None:
-        """Raise `DataError` if a row of the table breaks a rule. It has all the columns that rules name."""
+        """Raise `DataError` if a row of the table violates a rule. The rows have all the columns that rules name."""
         self._refuse(rows, self.computed.computed(rows), None)
 
     def _refuse(self, table: pa.Table, given: dict[str, pa.ChunkedArray], live: pa.ChunkedArray | None) -> None:
@@ -110,7 +110,7 @@ def _live(table: pa.Table, leaves: pa.Array | None) -> pa.ChunkedArray | None:
 
 
 def _same(stored: pa.ChunkedArray, computed: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Say where two columns have one value; null is null, and NaN is NaN."""
+    """Say where two columns have the same value; null equals null, and NaN equals NaN."""
     nulls = pc.and_(stored.is_null(), computed.is_null())
     same = pc.fill_null(pc.equal(stored, computed), False)
     if pa.types.is_floating(stored.type):
@@ -141,7 +141,7 @@ def in_spelling_of(rules: TableRules, schema: pa.Schema) -> TableRules:
 
 
 def refuse_expiry(rules: TableRules, partition_fields: Sequence[str], table: str) -> None:
-    """Raise `InvalidOptionError` if partitions expire in a table that has none."""
+    """Raise `InvalidOptionError` if partitions should expire in a table without partitions."""
     if rules.partitions_expire and not partition_fields:
         raise InvalidOptionError(
             f"partitions_expire={rules.partitions_expire}, but the table has no partitions",
@@ -151,7 +151,7 @@ def refuse_expiry(rules: TableRules, partition_fields: Sequence[str], table: str
 
 
 def refuse_generated(columns: Iterable[str], rules: TableRules, table: str | None = None) -> None:
-    """Raise `InvalidOptionError` if a column that the table generates is among those that a verb sets."""
+    """Raise `InvalidOptionError` if a method sets a generated column of the table."""
     generated = {name.lower() for name in rules.generated}
     if taken := [name for name in columns if name.lower() in generated]:
         hint = "Leave it out: it follows the columns that it is made of."
@@ -161,7 +161,7 @@ def refuse_generated(columns: Iterable[str], rules: TableRules, table: str | Non
 def added_by(
     rules: TableRules, schema: pa.Schema, given: Sequence[str], *, partial: bool = False, naming: Sequence[str] = ()
 ) -> list[pa.Field]:
-    """Return the columns of a table that its rules give to rows which lack them. Partial rows get generated columns whose inputs they change.
+    """Return the columns that the rules of a table add to rows which lack them. Partial rows get the generated columns whose inputs they change.
 
     Raises as `rules_for`.
     """
@@ -191,11 +191,11 @@ def rules_for(
 
     Args:
         schema: the table's columns after the write, without meta columns.
-        added: columns that the rules give to the rows (`added_by`).
-        partial: columns that are in neither keep their stored values.
-        naming: the columns that name a row, which no update changes.
+        added: columns that the rules add to the rows (`added_by`).
+        partial: columns that are neither given nor added keep their stored values.
+        naming: the columns that identify a row, which no update changes.
 
-    Raises `SchemaMismatchError` if a rule does not fit the columns, or if partial rows give some of the columns of a rule and lack others.
+    Raises `SchemaMismatchError` if a rule does not fit the columns, or if partial rows have only some of a rule's columns.
     """
     rules = in_spelling_of(rules, schema)
     constants = {name: text for name, text in rules.defaults.items() if name in added and name not in rules.generated}
@@ -215,9 +215,9 @@ def rules_for(
 
 
 def completed(rows: pa.Table, rules: TableRules, schema: pa.Schema, *, anew: bool = False) -> pa.Table:
-    """Return rows with the columns that rules give to them. ``anew``: generated columns are computed even if the rows have them.
+    """Return rows with the columns that rules add. ``anew``: generated columns are computed even if the rows have them.
 
-    A column that the rows have may have a type of its own.
+    A column of the rows may have another type than in the table.
     """
     given = [name for name in rows.column_names if not (anew and name in rules.generated)]
     added = added_by(rules, schema, given)
@@ -231,9 +231,9 @@ def completed(rows: pa.Table, rules: TableRules, schema: pa.Schema, *, anew: boo
 
 
 def made_of(rules: TableRules, schema: pa.Schema) -> Iterator[tuple[str, frozenset[str]]]:
-    """Return for each check and generated column what it is called, and the top-level columns that its expression names.
+    """Return the name of each check and generated column, and the top-level columns that its expression names.
 
-    Raises `SchemaMismatchError` for one that does not fit.
+    Raises `SchemaMismatchError` for an expression that does not fit.
     """
     for rule in _rules(replace(rules, not_null=()), schema):
         yield f"the check {rule.says.replace(' is CHECK', '')}", frozenset(rule.columns)
@@ -242,12 +242,12 @@ def made_of(rules: TableRules, schema: pa.Schema) -> Iterator[tuple[str, frozens
 
 
 def columns_in(rules: TableRules, schema: pa.Schema) -> frozenset[str]:
-    """Return the top-level columns that a row needs to be measured by rules. Raises as `made_of`."""
+    """Return the top-level columns that a row needs for the rules. Raises as `made_of`."""
     return frozenset({*rules.not_null, *rules.generated}.union(*(needed for _, needed in made_of(rules, schema))))
 
 
 def refuse_unfit(rules: TableRules, schema: pa.Schema) -> None:
-    """Raise `SchemaMismatchError` for rules that no row with these columns could be measured by."""
+    """Raise `SchemaMismatchError` for rules that do not fit these columns."""
     rules_for(rules, schema, (), schema.names)
     for name in rules.generated.keys() & rules.defaults.keys():
         raise SchemaMismatchError(f"Column {name} cannot have a default and be generated, too", hint="Choose one.")
@@ -275,7 +275,7 @@ def inputs_of(name: str, text: str, schema: pa.Schema) -> frozenset[str]:
 
 
 def _negated(tree: Node, schema: pa.Schema) -> Node:
-    """A row breaks a check if the check is false, so if its opposite is true; a null is neither."""
+    """Return the opposite of a check: a row violates the check if its opposite is true; a null is neither."""
     return bind(Not(tree), schema, UTC)
 
 
@@ -294,7 +294,7 @@ def _unfit(what: str, error: PredicateError) -> SchemaMismatchError:
 
 
 def _changes(what: str, needed: AbstractSet[str], given: Sequence[str], naming: Sequence[str]) -> bool:
-    """Say whether rows with these columns change what a rule is about. Raises `SchemaMismatchError` if they have a part of it only."""
+    """Say whether rows with these columns change columns of a rule. Raises `SchemaMismatchError` if they have only a part of them."""
     if not (needed - {*naming}) & {*given}:
         return False
     missing = [name for name in sorted(needed) if name not in given]

@@ -4,18 +4,18 @@
       ^                |                |
       +------undo------+----------------+
 
-- `Draft`: nothing of the write is on disk. It has no batch yet, or it has the batch of an attempt that was undone.
-- An attempt is `Begun` while its files are written. Then it is `Staged`, if it has something to commit. If it has nothing, it is `Unchanged`, and
-  nothing of it is left on disk. A draft whose batch is empty becomes `Unchanged` at once.
-- `Committed`: the end. There is a commit, or the answer that there was nothing to change.
+- `Draft`: nothing of the write is on disk. It has no batch yet, or the batch of an attempt that was undone.
+- An attempt is `Begun` while its files are written. Then it is `Staged`, if it has changes to commit. If it has no changes, it is `Unchanged`, and
+none of its files are left on disk. A draft whose batch is empty becomes `Unchanged` at once.
+- `Committed`: the end. There is a commit, or the result that there was nothing to change.
 
 Each state is a frozen value. The steps between them are in ``write/write.py``. A state refuses a call that does not fit it.
 
-A write that changes nothing makes no commit and is no error: its result is false and says why. This follows from the rows, for every operation. An
-empty batch of an upsert, an insert or a delete changes nothing; nor do keys that are not in the table, rows that lose against newer ones, and inserts
-that are all left out. `insert_overwrite` of no rows names no partition to replace. But `insert_overwrite_table` of no rows leaves an empty table:
-that is a commit, unless the table is empty already. Columns do not change either: a batch of which no row is written adds none. A commit without
-rows is made only if it is asked for by name (``allow_empty``).
+A write that changes nothing makes no commit and is no error: its result is false and says why. This depends on the rows, for every operation. An
+empty batch of an upsert, an insert or a delete changes nothing; unknown keys to delete, rows that lose to newer rows, and inserts that are all left
+out change nothing either. `insert_overwrite` of no rows names no partition to replace. But `insert_overwrite_table` of no rows leaves an empty
+table: that is a commit, unless the table is empty already. Columns do not change either: a batch without a written row adds no columns. A commit
+without rows is made only on request (``allow_empty``).
 """
 
 from __future__ import annotations
@@ -56,21 +56,21 @@ _NEVER = Instant("0", Action.COMMIT, State.REQUESTED)  # of a write that has not
 
 @dataclass(frozen=True, slots=True)
 class WriteSpec:
-    """What a write was asked to do; the same for all its attempts.
+    """The request of a write; the same for all its attempts.
 
     Attributes:
-        extra: strings to keep in the commit.
+        extra: texts to keep in the commit.
         spark: a session to run on; None chooses by the data.
-        requirements: what must hold under the lock.
+        requirements: conditions that must hold under the lock.
         allow_empty: a commit is made even if no row changes.
         partial: the rows may lack columns, which keep their values.
-        leaves: the rows have the column `TAG_LEAVES`, which says of which rows the key leaves the table.
-        pre_commit: validators of this write alone.
-        makes_metadata_table: before the write, the metadata table is made that the options ask for.
-        extra_of_keys: makes further entries of ``extra`` from the rows of `KEY_CHANGES` of an attempt: which keys came, and which left.
-        after: what follows the commit: the table services. It is given, because services are above writing. None: nothing.
+        leaves: the rows have the column `TAG_LEAVES`, which marks rows that remove their key from the table.
+        pre_commit: validators of only this write.
+        makes_metadata_table: before the write, make the metadata table that the options request.
+        extra_of_keys: makes further entries of ``extra`` from the `KEY_CHANGES` of an attempt: the added and removed keys.
+        after: runs the table services after the commit. The function is passed in, because services are above writing. None: nothing.
         follows: ``after`` is called at the end of the write, and not later by the caller.
-        seen: the table, if it was looked at when it was opened for this write.
+        seen: the table, if it was read when it was opened for this write.
     """
 
     context: TableContext
@@ -94,13 +94,13 @@ class WriteSpec:
 
     @property
     def case(self) -> Case:
-        """What the law of refusals knows of the call."""
+        """Return the facts of the call for the law of refusals."""
         return cases.of_call(self.context, self.operation, partial=self.partial, allow_empty=self.allow_empty)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteState:
-    """What all states have. ``lock`` is the table's lock, if this write holds it from its start to its end (pessimistic concurrency)."""
+    """The common part of all states. ``lock``: the table's lock, if this write holds it from start to end (pessimistic concurrency)."""
 
     request: WriteSpec
     batch: Batch | None = None
@@ -109,7 +109,7 @@ class WriteState:
 
     @property
     def context(self) -> TableContext:
-        """The table as this write sees it."""
+        """Return the table as this write sees it."""
         return self.lock.context if self.lock is not None else self.request.context
 
     def pending(self) -> Transaction | None:
@@ -117,15 +117,15 @@ class WriteState:
         return None
 
     def draft(self) -> Draft:
-        """This state, if it takes a batch. A handle takes one."""
+        """Return this state if it takes a batch. A handle takes one batch."""
         raise checks.second_batch(self.request.table)
 
     def ready(self) -> Staged | Unchanged:
-        """This state, if there is something to show of the write, and to commit."""
+        """Return this state if the write has a result to show and to commit."""
         raise checks.nothing_written(self.request.table)
 
     def staged(self) -> Staged:
-        """This state, if there are files of the write."""
+        """Return this state if the write has files."""
         return self.ready().staged()
 
 
@@ -134,13 +134,13 @@ class Draft(WriteState):
     """Nothing of the write is on disk."""
 
     def draft(self) -> Draft:
-        """As `WriteState.draft`."""
+        """Return as `WriteState.draft`."""
         if self.batch is not None:
             raise checks.second_batch(self.request.table)
         return self
 
     def filled(self) -> Batch:
-        """Return the batch; refused if there is none."""
+        """Return the batch; raise an error if there is none."""
         if self.batch is None:
             raise checks.nothing_written(self.request.table)
         return self.batch
@@ -148,16 +148,16 @@ class Draft(WriteState):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun(WriteState):
-    """An attempt whose instant is on the timeline; its files are being written, or that failed.
+    """An attempt whose instant is on the timeline; its files are being written, or writing has failed.
 
-    ``state``: what it starts from.
+    ``state``: the draft from which it started.
     """
 
     transaction: Transaction
     state: Ahead[Snapshot]
 
     def pending(self) -> Transaction:
-        """As `WriteState.pending`."""
+        """Return as `WriteState.pending`."""
         return self.transaction
 
 
@@ -188,25 +188,25 @@ class Staged(WriteState):
         return self.attempt.schema
 
     def pending(self) -> Transaction:
-        """As `WriteState.pending`."""
+        """Return as `WriteState.pending`."""
         return self.attempt.transaction
 
     def ready(self) -> Staged:
-        """As `WriteState.ready`."""
+        """Return as `WriteState.ready`."""
         return self
 
     def staged(self) -> Staged:
-        """As `WriteState.staged`."""
+        """Return as `WriteState.staged`."""
         return self
 
     def conflict_side(self, completion_time: str | None) -> SideAndCommit:
-        """Return what the write has changed, for ``table.explain_conflict``."""
+        """Return the changes of the write, for ``table.explain_conflict``."""
         return SideAndCommit.of(self.requested.requested_time, self.attempt.touched, self.metadata, completion_time)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unchanged(WriteState):
-    """An attempt that had nothing to change in ``snapshot``; nothing of it is on disk."""
+    """An attempt that had nothing to change in ``snapshot``; it has no files on disk."""
 
     snapshot: Snapshot
     reason: str
@@ -224,32 +224,32 @@ class Unchanged(WriteState):
         return self.snapshot.schema
 
     def ready(self) -> Unchanged:
-        """As `WriteState.ready`."""
+        """Return as `WriteState.ready`."""
         return self
 
     def staged(self) -> Staged:
-        """As `WriteState.staged`."""
+        """Return as `WriteState.staged`."""
         raise checks.nothing_to_change(self.request.table, self.reason)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed(WriteState):
-    """The end of a write: ``commit`` is what it returned, ``end`` the attempt that was published."""
+    """The end of a write: ``commit``: its result; ``end``: the published attempt."""
 
     end: Staged | Unchanged
     commit: Commit
 
     def pending(self) -> Transaction | None:
-        """As `WriteState.pending`."""
+        """Return as `WriteState.pending`."""
         return self.end.pending()
 
     def ready(self) -> Staged | Unchanged:
-        """As `WriteState.ready`."""
+        """Return as `WriteState.ready`."""
         return self.end
 
 
 def look(context: TableContext) -> TableSeen:
-    """Look at a table that is to be written, all at once."""
+    """Read a table that a write is about to change, with concurrent requests."""
     seen, hashed = both(
         context.root, context.runtime.executor, lambda: begin.look(context), lambda: hashed_ahead(context)
     )
@@ -257,7 +257,7 @@ def look(context: TableContext) -> TableSeen:
 
 
 def hashed_ahead(context: TableContext) -> bool | None:
-    """Say on a network storage whether the table has consistent hashing; elsewhere None: it costs nothing to ask when it matters."""
+    """Say on a network storage whether the table has consistent hashing; elsewhere None, because the later check is cheap."""
     return has_consistent_hashing(context) if context.root.capabilities.parallel_calls > 1 else None
 
 
@@ -271,9 +271,9 @@ def load(
 ) -> Snapshot:
     """Return the table's state now, or as of a timeline. ``publish``: a lost completed file is published again, as the commit record says.
 
-    ``companions``: the timelines of the companion places, if they were listed at the same time. ``hashed`` as in `Snapshot`.
+    ``companions``: the timelines of the metadata tables, if they were listed at the same time. ``hashed`` as in `Snapshot`.
 
-    Raises `CorruptTimelineError` if the completed file of a commit is lost, and the record does not have it.
+    Raises `CorruptTimelineError` if the completed file of a commit is lost, and the commit record does not have it.
     """
     found = context.folder.load() if timeline is None else timeline
     found = (lost_completions.published_again if publish else lost_completions.restored)(context, found)

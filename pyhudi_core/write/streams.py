@@ -1,6 +1,6 @@
-"""Many rows of a stream: they go into files of the table's storage, and the write reads them there, so that they are never all in memory.
+"""Streams of many rows: the rows are stored in files of the table's storage, and the write reads them there, so that they are never all in memory.
 
-The write looks at rows several times: it counts them, looks their keys up, and writes them again after a conflict. A stream gives each row once.
+The write reads rows several times: it counts them, looks up their keys, and writes them again after a conflict. A stream gives each row once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Streams:
     _claimed: list[waiting_rows.Claimed] = field(default_factory=list)
 
     def kept(self, data: pa.RecordBatchReader) -> pa.Table | SpilledRows:
-        """Return the rows of a stream: few of them in memory, many in files. Raises what reading the stream raises, and `StorageError`."""
+        """Return the rows of a stream: few rows in memory, many rows in files. Raises the errors of the stream, and `StorageError`."""
         batches = _read(data)
         first: list[pa.RecordBatch] = []
         size = 0
@@ -72,7 +72,7 @@ def _columns(schema: pa.Schema) -> str:
 
 
 def _staged(scratch: Scratch, schema: pa.Schema, rows: Iterator[pa.RecordBatch]) -> SpilledRows:
-    """Return the rows in files, which follow each other."""
+    """Return the rows in files, one file after the other."""
     parts: list[IpcPart] = []
     size = count = 0
     for batch in rows:
@@ -83,7 +83,7 @@ def _staged(scratch: Scratch, schema: pa.Schema, rows: Iterator[pa.RecordBatch])
 
 
 class _Counted:
-    """The batches of one file, and what they were."""
+    """Counts the batches of one file."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self.batches = batches

@@ -1,13 +1,13 @@
-"""What the tasks of a write do: each row goes to the task of its bucket, the task writes its buckets by handles, and returns `Written`.
+"""The tasks of a write: each row goes to the task of its bucket, the task writes its buckets by handles, and returns `Written`.
 
-1. `route`: one shuffle. A tagged row goes to the bucket of its file group, a new one to a bucket by a hash of its key. There are as many tasks as
-   buckets, but at most one for each core. The function before the shuffle knows only the numbers of the buckets; the buckets themselves go to
-   their own task, as its payload (`Routed.buckets`).
+1. `route`: one shuffle. A tagged row goes to the bucket of its file group, a new row to a bucket by a hash of its key. There are as many tasks as
+   buckets, but at most one for each core. The function before the shuffle knows only the numbers of the buckets; the buckets themselves go to their
+   own task, as its payload (`Routed.buckets`).
 2. `WriteTask`: writes the buckets of its payload one after the other, each by the handle that suits it. Its memory is bounded by the new rows of
    one bucket (of one part of it, for new groups), a row group of the base file and the file being written; not by the size of the file group.
-3. `Written`: a row of `WRITTEN` is one written file, or, where ``key`` is not null, one key that came into a file group or left it. Files are
-   collected on the driver. Changes of keys never are: they stay a dataset, from which executors make entries of an index. They are noted only for
-   a write that asks for them. The ranges of columns are those that the writer of a file puts into its footer, so no row is read for them.
+3. `Written`: a row of `WRITTEN` is one written file, or, if ``key`` is not null, one key that was added to a file group or removed from it. Files are
+   collected on the driver. Changes of keys never are: they stay a dataset, from which executors make entries of an index. They are noted only for a
+   write that wants them. The ranges of columns come from the footer that the writer of a file makes, so no row is read for them.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _bucket_of(sort: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Routed:
-    """Rows in the tasks that write them, and for each task its buckets by their numbers."""
+    """Rows in the tasks that write them, and the numbered buckets of each task."""
 
     rows: Dataset
     buckets: list[dict[int, Bucket]]
@@ -85,7 +85,7 @@ def route(rows: Dataset, plan: Plan, cores: int) -> Routed:
 
 @dataclass(frozen=True, slots=True)
 class _Route:
-    """Task function: rows with or without tags to rows with task and sort value; a row without a bucket is dropped."""
+    """Task function: takes rows with or without tags, and adds task and sort value; drops a row without a bucket."""
 
     groups: dict[Group, int]
     inserts: dict[str, tuple[tuple[int, float], ...]]
@@ -112,7 +112,7 @@ class _Route:
             yield pa.RecordBatch.from_arrays([*kept, pa.array(self.task_of[buckets]), sort], schema=self.schema)
 
     def _untagged(self, batch: pa.RecordBatch, hashes: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
-        """Return the bucket of each row, as if no file group held its key."""
+        """Return the bucket of each row, as if no file group had its key."""
         codes = batch.column(PARTITION_PATH).dictionary_encode()
         indices = codes.indices.to_numpy()
         chosen = np.full(len(batch), _NOWHERE, np.int64)
@@ -130,7 +130,7 @@ class _Route:
         return chosen
 
     def _tagged(self, batch: pa.RecordBatch, untagged: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the bucket of its file group for each row that has one."""
+        """Return for each tagged row the bucket of its file group."""
         partitions = batch.column(TAG_PARTITION).dictionary_encode()
         files = batch.column(TAG_FILE_ID).dictionary_encode()
         has_tag = files.is_valid().to_numpy(zero_copy_only=False)
@@ -150,11 +150,11 @@ class _Route:
 
 @dataclass(frozen=True, slots=True)
 class WriteTask:
-    """Task function: routed rows in, `WRITTEN` out.
+    """Task function: takes routed rows, and returns `WRITTEN`.
 
     Args:
         unique: two rows with one key are an error instead of being reduced to one.
-        key_changes: note which keys came into file groups and which left them.
+        key_changes: note the keys that were added to file groups or removed from them.
         distinct: it is known that no key occurs twice.
     """
 
@@ -192,13 +192,13 @@ class WriteTask:
         yield from files_batch(files, self.settings.schema)
 
     def _announced(self, context: HandleContext, buckets: Mapping[int, Bucket]) -> Mapping[str, BaseFileName]:
-        """Announce the first files of all buckets at once, if each of them is a new group; by file id."""
+        """Announce the first files of all buckets at once, by file id, if each bucket is a new group."""
         if not self.settings.marked_together:
             return {}
         return NewFile.announce(context, {bucket.file_id: bucket.partition for bucket in buckets.values()}, "CREATE")
 
     def in_pieces(self, task: TaskInfo, bucket: Bucket, pieces: Iterator[pa.Table]) -> Iterator[pa.RecordBatch]:
-        """Write one new file group from pieces of its rows, which hold no key twice. Raises `DuplicateKeyError` at the end if they do."""
+        """Write one new file group from pieces of its rows, in which no key occurs twice. Raises `DuplicateKeyError` at the end if a key does."""
         context = HandleContext(self.settings, self.open_runtime(), task.number, [] if self.key_changes else None)
         handle = handle_for(context, bucket, self._announced(context, {bucket.number: bucket}))
         keys: list[pa.Array] = []
@@ -216,7 +216,7 @@ class WriteTask:
         yield from files_batch(files, self.settings.schema)
 
     def _single(self, rows: pa.Table) -> pa.Table:
-        """Return one row a key."""
+        """Return one row for each key."""
         if self.distinct:
             return rows.drop_columns([POSITION])
         own = [name for name in self.settings.schema.names if name not in META_FIELDS]
@@ -227,7 +227,7 @@ class WriteTask:
 
 
 def _with_combined(files: Sequence[WrittenFile], combined: int) -> list[WrittenFile]:
-    """Return the files of a bucket; the first one says how many rows were combined with another row of their key."""
+    """Return the files of a bucket; the first file has the number of rows that were combined with another row of their key."""
     if not combined:
         return list(files)
     first = [replace(file, stat=replace(file.stat, combined=combined)) for file in files[:1]]
@@ -241,7 +241,7 @@ def _refuse_repeated(keys: Sequence[pa.Array]) -> None:
 
 
 def _noted(context: HandleContext) -> Iterator[pa.RecordBatch]:
-    """Yield what happened to keys since the last call."""
+    """Yield the changes of keys since the last call."""
     while context.changes:
         yield from _changes_batch(context.changes.pop())
 
@@ -282,15 +282,15 @@ WRITTEN = pa.schema([*_STAT, ("ranges", pa.binary()), ("key", pa.string()), ("de
 
 @dataclass(slots=True)
 class Written:
-    """What a write put on disk.
+    """The files of a write.
 
     Attributes:
         stats: one for each file, sorted by path.
         ranges: one row for each file: its path, and for each column of a plain type a struct of ``min``, ``max`` and ``nulls``. Null where unknown.
-        key_changes: rows of `KEY_CHANGES`, if the write was asked for them. Call `release` when they are no longer needed.
-        kept: gives back what `key_changes` is computed from. Spark needs it until then, even where nothing is computed again.
-        index: the index that found the keys; None if none was asked.
-        holders: file groups that hold some of the changed keys, although no file of them was written.
+        key_changes: rows of `KEY_CHANGES`, if the write wants them. Call `release` when they are no longer needed.
+        kept: releases the rows from which `key_changes` is computed. Spark needs these rows until then, even if nothing is computed again.
+        index: the index that found the keys; None if no index was used.
+        holders: file groups that hold some of the changed keys, although none of their files was written.
         moves_all: every row of the replaced file groups is in the new files (clustering), so no key is removed.
     """
 
@@ -304,7 +304,7 @@ class Written:
 
     @classmethod
     def collect(cls, output: Dataset, schema: pa.Schema, *, key_changes: bool) -> Written:
-        """Run the tasks. ``schema`` is that of the files."""
+        """Run the tasks. ``schema``: the schema of the files."""
         with ExitStack() as kept:
             files = output
             if key_changes:
@@ -325,11 +325,11 @@ class Written:
 
     @classmethod
     def nothing(cls, schema: pa.Schema) -> Written:
-        """No file. ``schema`` is that of the files."""
+        """Return a result without files. ``schema``: the schema of the files."""
         return cls((), range_schema(schema).empty_table())
 
     def release(self) -> None:
-        """Give back what `key_changes` keeps."""
+        """Release the rows of `key_changes`."""
         self.kept.close()
 
 
@@ -349,7 +349,7 @@ def files_batch(files: Sequence[WrittenFile], schema: pa.Schema) -> Iterator[pa.
 
 
 def _changes_batch(change: KeyChange) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of keys that came into a file group, or left it."""
+    """Yield the rows of keys that were added to a file group or removed from it."""
     for keys in change.keys.chunks if isinstance(change.keys, pa.ChunkedArray) else [change.keys]:
         count = len(keys)
         known = {
@@ -386,9 +386,9 @@ def _encoded(files: Sequence[WrittenFile], schema: pa.Schema) -> bytes:
 def handle_for(
     context: HandleContext, bucket: Bucket, named: Mapping[str, BaseFileName] = MappingProxyType({})
 ) -> WriteHandle:
-    """Return the handle of a bucket. ``named``: files that have their markers, by file id.
+    """Return the handle of a bucket. ``named``: files with markers, by file id.
 
-    Raises `UnsupportedTableError` for a slice that this release does not write on.
+    Raises `UnsupportedTableError` for a slice to which this release does not write.
     """
     if bucket.appends:
         return AppendHandle(context, bucket, bucket.base or FileSlice(None))

@@ -1,6 +1,6 @@
 """Update: new values for columns of the rows that a condition finds. The rows are found in one state of the table, and written as newer versions.
 
-The verb of a table is `update`. It is an upsert of the found rows (`write_found` in ``write/handle.py``), so what holds for upserts holds for it: the
+The method of a table is `update`. It is an upsert of the found rows (`write_found` in ``write/handle.py``), so it has the properties of upserts: the
 merge law, indexes, conflicts, validators. Only file groups with such rows are read and written.
 """
 
@@ -30,8 +30,8 @@ from pyhudi_core.write.row_rules import completed, refuse_generated
 def update_found(write: Write, values: Mapping[str, object], where: object, spark: Any = None) -> Commit:
     """Give columns new values in the rows that a condition finds.
 
-    Raises `InvalidOptionError` for a column that an update cannot set, `PredicateError` for an expression that is not valid, and `DataError` for a
-    value that its column cannot hold; nothing was written then.
+    Raises `InvalidOptionError` for a column that an update cannot set, `PredicateError` for an invalid expression, and `DataError` for a value that
+    its column cannot hold; nothing is written then.
     """
     context = write.context
     config = context.config
@@ -77,13 +77,13 @@ def refuse_fixed(config: TableConfig, values: Mapping[str, object], table: str) 
 
 @dataclass(frozen=True, slots=True)
 class _Update:
-    """Task function: found rows in, the same rows with new values out.
+    """Task function: takes found rows, and returns the same rows with new values.
 
     Attributes:
-        naming: the columns that name a row.
+        naming: the columns that identify a row.
         keeps_values: the merger of the table keeps the stored value where the new one is null.
-        rules: those of the table, by which its generated columns are computed again.
-        columns: those of the table.
+        rules: the table's rules, by which its generated columns are computed again.
+        columns: the columns of the table.
     """
 
     assignments: Assignments

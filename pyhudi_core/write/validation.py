@@ -1,8 +1,8 @@
-"""Pre-commit validators at the moment of a commit: asked before the lock, and asked again if another commit makes their answer old.
+"""Pre-commit validators at the moment of a commit: they run before the lock, and again if another commit makes their answer outdated.
 
-Validators may read much, so they never run under the lock. An answer about the rows of the attempt stays true, because its files do not change. An
-answer for which the table was read is compared under the lock with what completed since: if rows were changed, the lock is released, and the
-validators are asked again. So what is committed is what they saw.
+Validators may read much data, so they never run under the lock. An answer about the rows of the attempt stays true, because its files do not change.
+If the answer depends on reads of the table, it is checked under the lock against later commits: if rows were changed, the lock is released, and the
+validators run again. So the committed rows are the rows that the validators saw.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Validation:
     """The validators of one attempt.
 
     Attributes:
-        attempt: what they are asked about (`Attempt`).
-        seen: the timeline that they saw; None if they were not asked, or did not read the table.
+        attempt: the attempt that they check (`Attempt`).
+        seen: the timeline that they saw; None if they did not run, or did not read the table.
     """
 
     context: TableContext
@@ -36,7 +36,7 @@ class Validation:
     rounds: int = 0
 
     def run(self) -> None:
-        """Ask all of them on top of the table as it is now. Raises `PreCommitError`, and what they raise."""
+        """Run all validators on top of the table's present state. Raises `PreCommitError`, and the errors of validators."""
         if self.rounds >= ROUNDS:
             raise CommitAbortedError(
                 f"Other writers committed {ROUNDS} times while the pre-commit validators read the table",
@@ -49,7 +49,7 @@ class Validation:
         self.seen = timeline if any(read) else None
 
     def refuse_old(self, found: Timeline) -> None:
-        """Under the lock: raise `PreparationNeeded` if rows of the table changed after the validators read it."""
+        """Raise `PreparationNeeded` under the lock if rows of the table changed after the validators read it."""
         if self.seen is not None and self._rows_changed(self.seen, found):
             raise PreparationNeeded(self.run)
 

@@ -1,7 +1,7 @@
-"""The write: one function with its nine steps, which every write of the package passes, and below it the steps in their order.
+"""The write: one function with its nine steps, which every write of the package passes, followed by the steps in their order.
 
-``docs/how-a-write-works.md`` follows the function line by line. The states that a write goes through are in ``write/states.py``; the handle that
-users hold (``write/handle.py``) calls the function, for all steps at once or for a part of them.
+``docs/how-a-write-works.md`` follows the function line by line. The states of a write are in ``write/states.py``; the handle that users hold
+(``write/handle.py``) calls the function, for all steps at once or for a part of them.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class WriteRun:
     """A write under way.
 
     Attributes:
-        state: how far it is. Each step replaces it at once, so that after an error it says what there is to undo.
+        state: the state of the write. Each step replaces the state at once, so that after an error it says what must be undone.
         retries: its attempts.
         streams: files with rows of streams; None if there are none.
     """
@@ -112,7 +112,7 @@ class WriteRun:
 
     @classmethod
     def of(cls, request: WriteSpec) -> WriteRun:
-        """Return a write of which nothing is done yet."""
+        """Return a write that has not begun."""
         return cls(Draft(request=request), Retries(request.context))
 
 
@@ -125,12 +125,12 @@ def write(
     commits: bool = True,
     follows: bool = True,
 ) -> None:
-    """Take a write through its nine steps, from the state that it is in. Every write passes here.
+    """Take a write through its nine steps, from its present state. Every write passes here.
 
     Args:
-        given: what the write brings; None for a further attempt with the batch that the write has.
-        examine: called before the seventh step; raises to refuse what is staged.
-        gate: asked just before the commit is decided.
+        given: the input of the write; None for a further attempt with the batch that the write has.
+        examine: called before the seventh step; raises an error to refuse the staged rows.
+        gate: called just before the commit is decided.
         commits: False stops before the seventh step.
         follows: False leaves out the table services that follow a commit.
 
@@ -169,9 +169,10 @@ def write(
 
 
 def prepare(run: WriteRun, given: Given) -> tuple[Draft | Unchanged, TableSeen]:
-    """Check what the write brings, and keep it for all attempts. Returns what was seen of the table, too.
+    """Check the input of a write, and keep it for all attempts. Also returns the table as it was read.
 
-    Raises `DataError` and `ConfigError`, and `CommitConflictError` if an index came or went, or a clustering is pending: a later attempt may succeed.
+    Raises `DataError` and `ConfigError`, and `CommitConflictError` if an index was made or dropped, or a clustering is pending: a later attempt may
+    succeed.
     """
     draft = run.state.draft()
     request = draft.request
@@ -210,7 +211,7 @@ _GIVES: Mapping[type[Given], Literal["rows", "partitions"]] = {
 
 
 def _kept_stream(run: WriteRun, data: object, snapshot: Snapshot) -> object:
-    """Return the data; many rows of a stream (`streamed`) go into files. Wrong columns raise an error before the first row is read."""
+    """Return the data; store many rows of a stream (`streamed`) in files. Wrong columns raise an error before the first row is read."""
     draft, data = run.state.draft(), streamed(data)
     if not isinstance(data, pa.RecordBatchReader) or draft.request.spark is not None:
         return data
@@ -256,7 +257,7 @@ def _with_rows(draft: Draft, data: object, snapshot: Snapshot) -> Draft:
 
 
 def _refuse_after_rows(request: WriteSpec, before: pa.Schema, after: pa.Schema) -> None:
-    """Raise the error of the law, or of a validator, for the columns that the rows would leave."""
+    """Raise the error of the law of refusals, or of a validator, for the columns after the write."""
     refusals.after_rows(replace(request.case, before=before, after=after))
     for validators in (request.context.protocol.pre_commit, request.pre_commit):
         if validators is not None:
@@ -284,9 +285,9 @@ def renewed(draft: Draft) -> Draft:
 
 
 def repair(draft: Draft, seen: TableSeen | None) -> tuple[Draft, TableSeen | None]:
-    """Make the metadata table that the options ask for, and finish what dead writers left. ``seen``: the table, if it was just looked at.
+    """Make the metadata table that the options request, and finish the work of dead writers. ``seen``: the table, if it was just read.
 
-    Returns None instead if the repair changed the table.
+    Returns None for it if the repair changed the table.
     """
     batch = draft.filled()
     removes = removes_metadata(batch)
@@ -299,7 +300,7 @@ def repair(draft: Draft, seen: TableSeen | None) -> tuple[Draft, TableSeen | Non
 
 
 def begin(draft: Draft, seen: TableSeen | None) -> Begun:
-    """Put the instant of an attempt on the timeline, and read the state that it starts from."""
+    """Put the instant of an attempt on the timeline, and read the state from which it starts."""
     context, request, prepared = draft.context, draft.request, rows_of(draft.batch)
     if prepared is not None:
         removes = removes_metadata(draft.batch)
@@ -322,7 +323,7 @@ def begin(draft: Draft, seen: TableSeen | None) -> Begun:
 
 
 def _state_at(context: TableContext, transaction: Transaction) -> Snapshot:
-    """Return the state that an attempt starts from. On a network storage the lists of its metadata table's files are read now, too."""
+    """Return the state from which an attempt starts. On a network storage the lists of its metadata table's files are read now, too."""
 
     def state() -> Snapshot:
         found = load(context, transaction.start, transaction.companions)
@@ -336,16 +337,16 @@ def _state_at(context: TableContext, transaction: Transaction) -> Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What an attempt starts from.
+    """The start of an attempt.
 
     Attributes:
         begun: its instant.
-        batch: what it brings in this state of the table.
+        batch: its input in this state of the table.
         snapshot: the state.
-        kept: the metadata table that the commit keeps true; None if there is none, or the commit removes it.
-        prepared: the rows, as they fit the table now.
-        job: tags, plans and writes the rows; None if there are none.
-        metadata: the metadata table's part of the commit, as far as it is begun.
+        kept: the metadata table that the commit updates; None if there is none, or the commit removes it.
+        prepared: the rows, as they fit the present table.
+        job: tags, plans and writes the rows; None if there are no rows.
+        metadata: the metadata table's part of the commit, as far as it has begun.
     """
 
     begun: Begun
@@ -399,9 +400,9 @@ def _start(begun: Begun, snapshot: Snapshot) -> Start:
 
 
 def _kept(begun: Begun, batch: Batch, snapshot: Snapshot) -> MetadataSlices | None:
-    """Return the metadata table that the commit keeps true; None if there is none, or the commit removes it.
+    """Return the metadata table that the commit updates; None if there is none, or the commit removes it.
 
-    If it cannot, the instant is taken back.
+    If the commit cannot update it, the instant is withdrawn.
     """
     try:
         new = columns_of(batch)
@@ -424,9 +425,9 @@ def _schema_after(begun: Begun, batch: Batch, snapshot: Snapshot) -> pa.Schema:
 
 
 def writing(start: Start, job: WriteJob) -> Callable[[TaggedRows, Plan], Written]:
-    """Return what writes the files. In a network storage, a short write announces the commit of the metadata table at the same time.
+    """Return the function that writes the files. In a network storage, a short write announces the commit of the metadata table at the same time.
 
-    A long write does that later: as long as it is announced, other programs may not compact the metadata table.
+    A long write announces it later: while it is announced, other programs may not compact the metadata table.
     """
     context, kept = start.begun.context, start.kept
     is_short = context.root.capabilities.parallel_calls > 1 and job.engine.in_process and job.prepared.total <= _FEW
@@ -441,7 +442,7 @@ def writing(start: Start, job: WriteJob) -> Callable[[TaggedRows, Plan], Written
 
 
 def stage(start: Start, written: Written | None) -> Staged | Unchanged:
-    """Return the attempt with its files, and with everything else that its commit will publish. If it changes nothing, the instant is taken back."""
+    """Return the attempt with its files, and with all other parts of its commit. If it changes nothing, the instant is withdrawn."""
     begun, batch, snapshot, prepared = start.begun, start.batch, start.snapshot, start.prepared
     request, transaction = begun.request, begun.transaction
     written = None if written is None else with_known_keys(batch, written)
@@ -488,7 +489,7 @@ def stage(start: Start, written: Written | None) -> Staged | Unchanged:
 
 
 def _found_by(start: Start, written: Written | None) -> Mapping[str, str]:
-    """Return what the commit says of the index that found the keys."""
+    """Return the commit's entries about the index that found the keys."""
     if written is None or written.index is None:
         return {}
     begun = start.begun
@@ -527,13 +528,13 @@ def committed(end: Staged, finished: Finished, retries: Retries) -> Committed:
 
 
 def uncommitted(end: Unchanged, retries: Retries) -> Committed:
-    """Return the end of a write that had nothing to change: there is no commit, and the gate is not asked."""
+    """Return the end of a write that had nothing to change: there is no commit, and the gate is not called."""
     made = Commit.nothing(str(end.request.operation), end.reason, end.snapshot.completion_time, retries.attempts)
     return Committed(request=end.request, batch=end.batch, basis=end.basis, lock=end.lock, end=end, commit=made)
 
 
 def _columns_added(end: Staged) -> tuple[str, ...]:
-    """Return the columns, and fields of structs, that the rows brought. An alteration names its columns itself."""
+    """Return the columns, and fields of structs, that the rows added. An alteration names its columns itself."""
     if isinstance(end.batch, Columns):
         return ()
     before = dict(column_paths(end.snapshot.schema))
@@ -541,19 +542,19 @@ def _columns_added(end: Staged) -> tuple[str, ...]:
 
 
 def followed(state: Committed) -> Committed:
-    """Return the end of a write after what follows it: each table service has had its turn."""
+    """Return the end of a write after each table service has had its turn."""
     after = state.request.after
     return state if after is None else replace(state, commit=after(state.commit, engine_of(state.batch)))
 
 
 def close(run: WriteRun) -> None:
-    """Give back what the write holds: the lock, its claim, the rows. Safe to call twice."""
+    """Release the resources of the write: the lock, its claim, the rows. Safe to call twice."""
     run.retries.end()
     release(run)
 
 
 def release(run: WriteRun) -> None:
-    """Give back the lock and the rows. Safe to call twice."""
+    """Release the lock and the rows. Safe to call twice."""
     release_lock(run)
     prepared = rows_of(run.state.batch)
     if prepared is not None:
@@ -563,14 +564,14 @@ def release(run: WriteRun) -> None:
 
 
 def release_lock(run: WriteRun) -> None:
-    """Let other writers in, if this write holds the lock from its start to its end."""
+    """Let other writers in, if this write holds the lock from start to end."""
     lock, run.state = run.state.lock, replace(run.state, lock=None)
     if lock is not None:
         lock.release()
 
 
 def undo(run: WriteRun, error: BaseException | None = None) -> None:
-    """Remove all that an attempt has put on disk, as if it had never begun; after an error or without one. Does nothing after a commit."""
+    """Remove all files of an attempt, as if it had never begun; after an error or without one. Does nothing after a commit."""
     state = run.state
     pending = state.pending()
     if pending is None or isinstance(state, Committed):
@@ -581,9 +582,9 @@ def undo(run: WriteRun, error: BaseException | None = None) -> None:
 
 
 def _remove(context: TableContext, transaction: Transaction, *, asked: bool) -> None:
-    """Remove the files of an attempt. ``asked``: its commit may have been requested.
+    """Remove the files of an attempt. ``asked``: the storage may have received its commit.
 
-    If not, the files are deleted before the rollback is written, because on a full disk only they give room for it.
+    If not, the files are deleted before the rollback is written, because on a full disk the rollback needs their space.
     """
     transaction.heartbeat.handle.cancel()
     if not asked:

@@ -1,8 +1,9 @@
-"""Avro records to Arrow columns, without a Python object for a row.
+"""Convert Avro records to Arrow columns, without a Python object for each row.
 
-Avro 1.11 specification, "Binary Encoding"; used for the contents of log blocks and HFiles, where records follow one schema. A schema is compiled
-to a tree of column readers; each reads its value of all records at once (``cursor``), so the work in Python grows with the columns and the longest
-array. Types become those of the table's logical schema (``model.schema_avro``); unions of several types a struct with one field a branch.
+Avro 1.11 specification, "Binary Encoding"; used for the contents of log blocks and HFiles, where records follow one schema. A schema is compiled to
+a tree of column readers; each reader reads its value of all records at once (``cursor``), so the work in Python grows with the columns and the
+longest array. Types become the types of the table's logical schema (``model.schema_avro``); a union of several types becomes a struct with one field
+for each branch.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def decode_records(schema: str, buffer: bytes | pa.Buffer, starts: Ints, ends: I
 
 @lru_cache(maxsize=64)
 def compile_schema(text: str) -> RecordColumn:
-    """Return the reader of a record schema, given as JSON text. Raises `CorruptAvroError` if it is not one."""
+    """Return the reader of a record schema, given as JSON text. Raises `CorruptAvroError` if the text is not a record schema."""
     try:
         root = _Compiler().column(json.loads(text), "", 0)
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
@@ -189,7 +190,7 @@ class RecordColumn:
 
 @dataclass(frozen=True, slots=True)
 class UnionColumn:
-    """``branches`` by number; null may be one of them. One other branch gives its values, several give a struct."""
+    """A union: ``branches`` by number, of which one may be null. A single other branch gives its values directly, several branches give a struct."""
 
     branches: tuple[AvroColumn, ...]
     names: tuple[str, ...]
@@ -292,7 +293,7 @@ class ArrayColumn:
 
 
 def spread(values: pa.Array, which: Ints, length: int) -> pa.Array:
-    """Return an array of ``length`` with the values at these positions and nulls elsewhere."""
+    """Return an array of ``length`` with the values at these positions, and nulls elsewhere."""
     places = np.zeros(length, np.int64)
     present = np.zeros(length, bool)
     places[which], present[which] = np.arange(len(which)), True

@@ -1,12 +1,12 @@
 """Avro object container files with one record: the files of the timeline.
 
-Hudi's specification, "Timeline", and Avro's 1.11, "Object Container Files". Written as Hudi writes them: a header
-with ``avro.schema`` alone (so the null codec), one block, one record. The caller gives the 16 bytes of the sync marker,
-which carry the nonce of the writer. Reading also accepts the deflate codec, any namespace, and missing or additional fields.
+Hudi's specification, "Timeline", and Avro's 1.11, "Object Container Files". This package writes them as Hudi does: a header with only
+``avro.schema`` (so the null codec), one block, one record. The caller gives the 16 bytes of the sync marker, which hold the nonce of the writer.
+Reading also accepts the deflate codec, any namespace, and missing or additional fields.
 
 Invariants
 - damaged bytes raise `CorruptAvroError` and no other error;
-- work and memory are bounded by the number of given bytes, and these by ``max_bytes``, also after inflation.
+- work and memory are bounded by the number of given bytes, and this number by ``max_bytes``, also after decompression.
 """
 
 from __future__ import annotations
@@ -92,11 +92,10 @@ def decode_record(
 
     Args:
         data: the complete file.
-        expect: short name of the expected record: missing fields get the defaults of this package's
-            schema, and types are checked against it. The name in the file does not matter. Additional fields are
-            kept.
-        path: where the bytes come from, for errors.
-        max_bytes: limit on the file and on its inflated size.
+        expect: short name of the expected record: missing fields get the defaults of this package's schema, which also checks the types. The name in
+            the file does not matter. Additional fields are kept.
+        path: the source of the bytes, for errors.
+        max_bytes: limit on the file and on its decompressed size.
 
     Raises:
         CorruptAvroError: the bytes are not such a file.
@@ -250,7 +249,7 @@ def _schema_text(metadata: Mapping[str, bytes]) -> str:
 
 @lru_cache(maxsize=64)
 def _reader(text: str, expect: str | None) -> tuple[Any, Fit | None]:
-    """Return the decoder of a schema's records, and the function that completes them. Cached, because files of one
+    """Return the decoder of a schema's records, and the function that completes decoded records. Cached, because files of one
     writer share few schemas.
     """
     writer = safe_schema(text)

@@ -23,7 +23,7 @@ _BYTES_A_ROUND = 64
 
 
 class ColumnsRefusedError(Exception):
-    """The data is valid as far as it was read, but this reader cannot read it; another one may."""
+    """The data is valid as far as it was read, but this reader cannot read it; another reader may."""
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ class Cursor:
         return len(self.at)
 
     def some(self, which: Ints) -> Cursor:
-        """Return the positions with these numbers; `put_back` them after moving."""
+        """Return a cursor with only the positions of these numbers; call `put_back` after moving them."""
         return Cursor(self.data, self.at[which], self.ends[which], self.rounds)
 
     def put_back(self, which: Ints, moved: Cursor) -> None:

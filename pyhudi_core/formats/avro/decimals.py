@@ -33,7 +33,7 @@ def decimals_of_fixed(values: npt.NDArray[np.uint8], kind: pa.DataType) -> pa.Ar
 
 
 def decimals_of_bytes(values: pa.BinaryArray, kind: pa.DataType) -> pa.Array:
-    """Convert values of different lengths, in one pass for each length; there are few lengths."""
+    """Convert decimals of different byte lengths, in one pass for each length; there are few lengths."""
     offsets = np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + len(values) + 1]
     sizes = np.diff(offsets)
     data = np.frombuffer(values.buffers()[2] or b"", np.uint8)

@@ -1,9 +1,9 @@
-"""Encode Arrow columns as Avro records, without a Python object for a row: the reverse of `columns`.
+"""Encode Arrow columns as Avro records, without a Python object for each row: the reverse of `columns`.
 
 Avro 1.11 specification, "Binary Encoding". The compiled schema is the same tree of columns as for reading. Each column is encoded in two steps:
 first the byte size of each value, which gives every value its position in the buffer; then the bytes of all values at once. The work in Python
-grows with the columns and the depth of the schema, not with the rows. A few rows are encoded value by value, as a small commit to the metadata
-table has a handful of records with dozens of fields: then each field costs what its values do, and what is null costs nothing.
+grows with the columns and the depth of the schema, not with the rows. A few rows are encoded value by value, because a small commit to the metadata
+table has a handful of records with dozens of fields: then the cost of a field depends on its values, and nulls cost nothing.
 
 Invariant: the bytes are those of fastavro and of Avro's Java encoder: an array is one block with a positive count, and ends with a 0.
 """
@@ -55,7 +55,7 @@ def encode_records(
         schema: a record schema; its fields are matched by name with the rows' columns.
         rows: columns of the schema's types, or of types that convert to them without loss. A nullable field may be missing.
         head: write the length of each record before it, as big-endian 4 bytes (log blocks).
-        few: up to so many records are encoded value by value, more of them by columns. The bytes are the same.
+        few: up to this number, records are encoded value by value, otherwise by columns. The result is the same.
 
     Raises `SchemaMismatchError` for a value that the schema cannot hold, `CorruptAvroError` if the schema is not valid.
     """
@@ -143,7 +143,7 @@ class Fixed:
 
 
 class Texts:
-    """Strings and bytes: the length, then the bytes. ``data`` has them concatenated without gaps."""
+    """Encodes strings and bytes: the length, then the bytes. ``data``: the bytes concatenated without gaps."""
 
     def __init__(self, data: Bytes, lengths: Ints) -> None:
         self._data, self._lengths = data, lengths
@@ -173,7 +173,7 @@ class Sequence:
 
 
 class Chosen:
-    """Unions: the number of the branch, then the value of that branch. ``branches`` has (where, values) by number."""
+    """Encodes unions: the number of the branch, then the value of that branch. ``branches``: pairs (positions, values), by number."""
 
     def __init__(self, numbers: Ints, branches: tuple[tuple[Ints | slice, EncodedColumn], ...]) -> None:
         self._numbers, self._branches = Varints(numbers), branches
@@ -188,7 +188,7 @@ class Chosen:
 
 
 class Blocks:
-    """Arrays and maps: the count and its items, if there are any, then a 0."""
+    """Encodes arrays and maps: the count and the items, if there are any, then a 0."""
 
     def __init__(self, counts: Ints, items: EncodedColumn) -> None:
         self._counts, self._items = counts, items
@@ -246,7 +246,7 @@ def _fields(
 
 
 def _null_branch(column: columns.AvroColumn, name: str) -> int | None:
-    """Return the number of the branch for null; None for a column that can be nothing else."""
+    """Return the number of the null branch; None for a column that is never null."""
     branches = column.branches if isinstance(column, columns.UnionColumn) else (column,)
     empty = [number for number, branch in enumerate(branches) if isinstance(branch, columns.NullColumn)]
     if not empty:
@@ -255,7 +255,7 @@ def _null_branch(column: columns.AvroColumn, name: str) -> int | None:
 
 
 def _nulls(column: columns.AvroColumn, count: int, name: str) -> EncodedColumn:
-    """Encode so many nulls."""
+    """Encode a number of nulls."""
     number = _null_branch(column, name)
     return EncodedNulls(np.zeros(count, np.int64)) if number is None else Chosen(np.full(count, number, np.int64), ())
 
@@ -392,7 +392,7 @@ def _few_values(column: columns.AvroColumn, values: pa.Array, name: str) -> list
 
 
 def _joined(parts: list[list[bytes]], count: int) -> list[bytes]:
-    """Return the fields of each of so many records, one after the other."""
+    """Return for each of ``count`` records its encoded fields, one after the other."""
     return [b"".join(fields) for fields in zip(*parts, strict=True)] if parts else [b""] * count
 
 

@@ -1,4 +1,4 @@
-"""Avro records to an Arrow batch, whatever they hold: in columns, or one by one if their arrays are too long for that.
+"""Convert Avro records of any content to an Arrow batch: in columns, or one by one if their arrays are too long for that.
 
 Invariant: the result is the same in both ways; damaged bytes raise `CorruptAvroError`.
 """

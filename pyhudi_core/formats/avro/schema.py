@@ -1,12 +1,12 @@
-"""Check an untrusted Avro schema from a file, and return one that is safe to decode with.
+"""Check an untrusted Avro schema from a file, and return a schema that is safe for decoding.
 
 Invariants of the result of `safe_schema` (Avro 1.11 specification, "Schema Declaration")
 - every value takes at least one byte, so decoding does no more work than there are bytes: no bare null, no
   empty record, no fixed of size 0 (a count of 2^60 nulls is ten bytes long);
-- no type contains itself; nesting and number of types are limited;
+- no type contains itself; the depth of nesting and the number of types are limited;
 - only structure remains: logical types, properties, defaults and foreign names are removed.
 
-`fitter` compares a writer's schema with this package's once, so that records of an equal schema need no conversion.
+`fitter` compares a writer's schema once with this package's schema, so that records of an equal schema need no conversion.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Fit = Callable[[Any], Any]
 
 
 class SchemaRefusedError(ValueError):
-    """The schema is damaged or unsafe to decode with. The caller, who knows the file, converts it to a typed error."""
+    """The schema is damaged, or unsafe for decoding. The caller, who knows the file, converts it to a typed error."""
 
 
 def safe_schema(text: str) -> Any:
@@ -94,7 +94,7 @@ class _SchemaReader:
         return found
 
     def _claim(self, raw: dict[str, Any], namespace: str) -> tuple[str, str]:
-        """Return full name and namespace of a type under definition; until it is complete, a reference to it is a cycle."""
+        """Return the full name and the namespace of a type that is being defined; until it is complete, a reference to it is a cycle."""
         name, own = raw.get("name"), raw.get("namespace", namespace)
         if not isinstance(name, str) or not name or not isinstance(own, str):
             raise SchemaRefusedError("a named type has no name")

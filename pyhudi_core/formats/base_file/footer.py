@@ -2,7 +2,7 @@
 
 Reading rows needs none of Hudi's values. Keys are compared as UTF-8 bytes.
 
-Ask `schema_of` for the columns, never pyarrow's metadata for its ``schema``: the two objects would refer to each other, so the footer, with a bloom
+Call `schema_of` for the columns; never use ``schema`` of pyarrow's metadata: the two objects would refer to each other, so the footer, with a bloom
 filter of up to megabytes, would stay in memory after its file is closed, until the garbage collector runs.
 """
 
@@ -45,12 +45,12 @@ class BaseFileFooter:
 
     @property
     def sure_min_key(self) -> str | None:
-        """The lowest key, if it is the same in every order that writers compare keys in; else None."""
+        """Return the lowest key, if it is the lowest in every order in which writers compare keys; otherwise None."""
         return _sure(self.min_key)
 
     @property
     def sure_max_key(self) -> str | None:
-        """The highest key, under the same condition."""
+        """Return the highest key, under the same condition."""
         return _sure(self.max_key)
 
     def bloom(self) -> BloomFilter | None:

@@ -1,6 +1,6 @@
-"""Base files in HFile: those of the metadata table, and of tables with ``hoodie.table.base.file.format=HFILE``.
+"""Base files in HFile format: files of the metadata table, and of tables with ``hoodie.table.base.file.format=HFILE``.
 
-Values are complete rows in Avro, with the schema in the file's info block; the bloom filter is a meta block. An HFile has no columns: every
+Values are complete rows in Avro; the schema is in the file's info block, and the bloom filter is a meta block. An HFile has no columns: every
 row is decoded completely, and the requested columns are kept. The file counts as one row group, without statistics.
 """
 
@@ -42,7 +42,7 @@ class HFileBaseFile:
 
     @property
     def rows(self) -> int:
-        """Rows of the file."""
+        """Return the number of rows."""
         return int(self._file.entry_count)
 
     @property
@@ -73,7 +73,7 @@ class HFileBaseFile:
             yield batch
 
     def row_group_statistics(self, columns: Sequence[str]) -> list[dict[str, ColumnRange]]:
-        """Return no statistics: an HFile has none."""
+        """Return no statistics: an HFile has no statistics."""
         return [{}]
 
     def _rows(self, part: Entries) -> pa.RecordBatch:

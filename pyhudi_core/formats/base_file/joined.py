@@ -1,11 +1,11 @@
 """A skeleton file joined with the Parquet file that has its rows (Hudi's metadata-only bootstrap).
 
-The skeleton has the meta columns of the rows, the other file all other columns. Row ``n`` of the one is row ``n`` of the other; the row groups of the
-two may differ.
+The skeleton has the meta columns of the rows, the other file has all other columns. Row ``n`` of the skeleton and row ``n`` of the other file are
+one row; the row groups of the two files may differ.
 
 Invariants
 - both files have the same number of rows, or `CorruptBaseFileError` is raised;
-- row groups, and their statistics, are those of the file with the rows; the values of Hudi's footer are those of the skeleton.
+- row groups and their statistics come from the file with the rows; the values of Hudi's footer come from the skeleton.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _META = frozenset(META_FIELDS)
 
 
 class JoinedBaseFile:
-    """Two Parquet files as one base file; see `base_file.BaseFileReader`. ``path`` is that of the skeleton.
+    """Two Parquet files as one base file; see `base_file.BaseFileReader`. ``path``: the path of the skeleton.
 
     Raises:
         CorruptBaseFileError: a footer cannot be read, or the files have different numbers of rows.
@@ -54,17 +54,17 @@ class JoinedBaseFile:
 
     @property
     def schema(self) -> pa.Schema:
-        """The meta columns, then all columns of the file with the rows."""
+        """Return the meta columns, then all columns of the file with the rows."""
         return pa.schema([*self._skeleton.schema, *(item for item in self._rows.schema if item.name not in _META)])
 
     @property
     def rows(self) -> int:
-        """Rows of the file."""
+        """Return the number of rows."""
         return self._rows.rows
 
     @property
     def row_group_rows(self) -> list[int]:
-        """Rows of each row group."""
+        """Return the number of rows of each row group."""
         return self._rows.row_group_rows
 
     def footer(self) -> BaseFileFooter:
@@ -107,7 +107,7 @@ class _Rows:
         self._left: pa.RecordBatch | None = None
 
     def take(self, count: int) -> Iterator[pa.RecordBatch]:
-        """Yield the next rows, in parts of any size; the files have equally many, so they are there."""
+        """Yield the next ``count`` rows, in parts of any size; both files have the same number of rows, so the rows exist."""
         while count:
             if self._left is None or not len(self._left):
                 self._left = next(self._batches)

@@ -5,7 +5,7 @@ names as in Parquet. The Avro schema adds what ORC cannot express: whether a tim
 
 ORC stores such a timestamp as local time in the writer's time zone, and names that zone in every stripe; the reader converts it back
 (`orc_tail`). A local time that occurs twice, in the hour when summer time ends, is read as the first of the two.
-No statistics are read, so nothing is pruned within an ORC file.
+No statistics are read, so no part of an ORC file is skipped.
 
 Stripes are decoded in a child process (`isolated`), because the decoder may crash on a damaged file. So the complete file is in
 memory while it is read.
@@ -58,12 +58,12 @@ class OrcBaseFile:
 
     @property
     def rows(self) -> int:
-        """Rows of the file."""
+        """Return the number of rows."""
         return int(self._file.nrows)
 
     @property
     def row_group_rows(self) -> list[int]:
-        """Rows of each stripe."""
+        """Return the number of rows of each stripe."""
         return [stripe.rows for stripe in self._stripes()]
 
     def footer(self) -> BaseFileFooter:
@@ -92,7 +92,7 @@ class OrcBaseFile:
                 yield part.slice(start, batch_rows)
 
     def row_group_statistics(self, columns: Sequence[str]) -> list[dict[str, ColumnRange]]:
-        """Return no statistics: none are read from ORC."""
+        """Return no statistics: this package reads none from ORC."""
         return [{} for _ in self.row_group_rows]
 
     def _logical(self, written: pa.Schema) -> pa.Schema:
@@ -153,7 +153,7 @@ class OrcBaseFile:
 
 
 def _look_at_names(fields: Iterable[pa.Field]) -> None:
-    """Access all names now, because pyarrow decodes them on access; those of a damaged file may not be UTF-8."""
+    """Access all names now, because pyarrow decodes names on access, and names in a damaged file may not be UTF-8."""
     for item in fields:
         assert item.name is not None
         _look_at_names(item.type.field(number) for number in range(item.type.num_fields))

@@ -1,7 +1,7 @@
-"""The tail of an ORC file: the rows of each stripe, and the writer's time zone; pyarrow gives neither.
+"""The tail of an ORC file: the rows of each stripe, and the writer's time zone, which pyarrow does not return.
 
 Apache ORC specification, "File Tail" and "Stripe Footer": the last byte is the length of the postscript, which has the footer's length and
-compression; the footer has the positions of the stripes; a stripe's own footer is its last part. Nothing else of the file is read here.
+compression; the footer has the positions of the stripes; the last part of a stripe is its own footer. Other parts of the file are not read here.
 
 Invariant: every length is checked against the file before it is used, and decompressed sizes are bounded.
 """

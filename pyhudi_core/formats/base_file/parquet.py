@@ -42,24 +42,24 @@ class ParquetBaseFile:
         self._columns = None if columns is None else [name for name in columns if name in self._schema.names]
 
     def select(self, columns: Sequence[str]) -> ParquetBaseFile:
-        """Return the same open file for other columns. One of the two may be read while the other is."""
+        """Return the same open file for other columns. Either file may be read while the other one is being read."""
         found = copy(self)
         found._columns = [name for name in columns if name in self._schema.names]
         return found
 
     @property
     def schema(self) -> pa.Schema:
-        """All columns of the file as pyarrow reads them."""
+        """Return all columns of the file as pyarrow reads them."""
         return self._schema
 
     @property
     def rows(self) -> int:
-        """Rows of the file."""
+        """Return the number of rows."""
         return int(self._metadata.num_rows)
 
     @property
     def row_group_rows(self) -> list[int]:
-        """Rows of each row group."""
+        """Return the number of rows of each row group."""
         metadata = self._metadata
         return [int(metadata.row_group(number).num_rows) for number in range(metadata.num_row_groups)]
 
@@ -94,7 +94,7 @@ class ParquetBaseFile:
             raise
 
     def _open(self) -> tuple[RowGroups, pq.ParquetFile]:
-        """Return the file for reads of rows, opened once for this object and those that it selects."""
+        """Return the file for reads of rows, opened once for this object and the objects from `select`."""
         if not self._opened:
             groups = RowGroups(self._source, self._footer_fields())
             file = pq.ParquetFile(
@@ -110,13 +110,13 @@ class ParquetBaseFile:
     def row_group_statistics(self, columns: Sequence[str]) -> list[dict[str, ColumnRange]]:
         """Return for each row group the ranges of the columns with usable statistics.
 
-        Only top-level columns of plain types have them.
+        Only top-level columns of plain types have statistics.
         """
         with reading(self._path):
             return column_ranges(self._footer_fields(), self._schema, columns)
 
     def _footer_fields(self) -> dict[int, Any]:
-        """Return the footer by the numbers of its fields, parsed once for this object and those that it selects."""
+        """Return the footer by the numbers of its fields, parsed once for this object and the objects from `select`."""
         if not self._fields:
             self._fields.update(thrift_struct(self._footer)[0])
         return self._fields

@@ -1,6 +1,6 @@
-"""Texts that a Parquet file has as a dictionary with numbers of entries: they are read as such, and spread out in parts of bounded bytes.
+"""Texts that a Parquet file stores as a dictionary: the numbers of the entries are read, and then replaced by the texts, in parts of bounded bytes.
 
-A file of kilobytes can hold one long text for many rows. Most files hold short texts for many rows, which are decoded faster like this, too.
+A file of kilobytes can hold one long text for many rows. Most files hold short texts for many rows, which are decoded faster in this way, too.
 
 Invariant: a part has at most `_SPREAD_BYTES` of texts, or one row.
 """
@@ -26,12 +26,12 @@ MOST_ROW_BYTES = 256 << 20
 
 
 def spread_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the schema with the types that the rows have when they are spread out."""
+    """Return the schema with the types of the rows after the numbers are replaced by texts."""
     return pa.schema([_spread_field(item) for item in schema])
 
 
 def spread(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Iterate over the rows with a text in each place where a number of an entry was read.
+    """Iterate over the rows, with a text in place of each number of a dictionary entry.
 
     Raises pyarrow's error for a number without an entry, and `LimitExceededError` for a row that is too large.
     """
@@ -71,7 +71,7 @@ def _parts(batch: pa.RecordBatch, changed: Sequence[int]) -> Iterator[pa.RecordB
 
 
 def _bytes(values: pa.Array) -> int:
-    """Return the bytes of the texts of an array, or a little more."""
+    """Return the number of bytes of the texts of an array, or slightly more."""
     kind = values.type
     if pa.types.is_dictionary(kind):
         if not _is_text(kind.value_type):

@@ -1,11 +1,11 @@
-"""The columns of one row group of a Parquet file: their bytes, and how many rows may be decoded at once.
+"""The columns of one row group of a Parquet file: their bytes, and the number of rows that may be decoded at once.
 
-The bytes are read once, with neighbouring columns together; the headers of their pages are looked at; then Arrow decodes them from memory. So Arrow
-allocates nothing that was not looked at, whatever the footer says.
+The bytes are read once, with neighbouring columns together; the headers of their pages are checked; then Arrow decodes them from memory. So Arrow
+allocates only memory for checked pages, whatever the footer says.
 
 Invariants
-- Arrow gets the bytes of the columns that were looked at, and no others;
-- what is decoded at once has at most `_BATCH_BYTES`, and a few pages of each column, which `MOST_BYTES` bounds.
+- Arrow gets the bytes of the checked columns, and no others;
+- one decoding step makes at most `_BATCH_BYTES`, and a few pages of each column, which `MOST_BYTES` bounds.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _PADDING_BYTES = 100
 
 
 class RowGroups:
-    """The columns of an open file. ``metadata``: its footer, by the numbers of the fields. Raises ValueError for a footer that is none.
+    """The columns of an open file. ``metadata``: the footer, by the numbers of the fields. Raises ValueError for an invalid footer.
 
     Attributes:
         file: the columns that were read, as a file for Arrow.
-        numbered: columns that Arrow must read as numbers of entries of a dictionary, with their complete names.
+        numbered: the columns that Arrow must read as numbers of dictionary entries, with their complete names.
     """
 
     def __init__(self, source: pa.NativeFile, metadata: dict[int, Any]) -> None:
@@ -65,11 +65,11 @@ class RowGroups:
 
     @contextmanager
     def read(self, number: int, rows: int, columns: Collection[str] | None, batch_rows: int) -> Iterator[int]:
-        """Read the bytes of these top-level columns of a row group of so many rows; gives the number of rows that may be decoded at once.
+        """Read the bytes of these top-level columns of a row group with ``rows`` rows; yield the number of rows that may be decoded at once.
 
         Raises:
             ValueError: the bytes are not pages.
-            LimitExceededError: they inflate to more than `MOST_BYTES`.
+            LimitExceededError: the decompressed bytes exceed `MOST_BYTES`.
         """
         found = chunks(self._metadata, number, self._size)
         if len(found) != len(self._leaves):
@@ -113,7 +113,7 @@ def _refuse_large(inflated: int, nested: int, compressed: int) -> None:
 
 @dataclass(slots=True)
 class _Cost:
-    """What values of a column take when they are decoded. ``late``: they are numbers of entries."""
+    """The memory for decoded values of a column. ``late``: the values are numbers of dictionary entries."""
 
     leaf: Leaf
     pages: Pages
@@ -123,7 +123,7 @@ class _Cost:
     longest: int | None = None
 
     def of(self, rows: int) -> int:
-        """Return the bytes of so many rows of a column without lists."""
+        """Return the bytes of ``rows`` rows of a column without lists."""
         if self.leaf.nested:
             return 0
         if self.leaf.width:
@@ -133,7 +133,7 @@ class _Cost:
         return plain + (rows * _NUMBER_BYTES if self.late else self._of_entries(rows))
 
     def of_lists(self) -> int:
-        """Return the bytes of all values of a column with lists: one row may have them all."""
+        """Return the bytes of all values of a column with lists: one row may have all of them."""
         if not self.leaf.nested:
             return 0
         values, pages = self.pages.values, self.pages
@@ -143,7 +143,7 @@ class _Cost:
         return values * (_NUMBER_BYTES + _LEVEL_BYTES) + plain + (0 if self.late else self._of_entries(values))
 
     def _of_entries(self, values: int) -> int:
-        """Return the bytes of values that are numbers of entries, when they are spread out while they are decoded."""
+        """Return the bytes of values that are numbers of dictionary entries and become texts while they are decoded."""
         values = min(values, self.pages.numbers)
         if values * self.pages.dictionary[2] <= _BATCH_BYTES >> 5:
             return values * self.pages.dictionary[2]
@@ -153,7 +153,7 @@ class _Cost:
 
 
 class _Held(io.RawIOBase):
-    """The columns that were read, as a file. Other places of it cannot be read."""
+    """The columns that were read, as a file. Other positions of the file cannot be read."""
 
     def __init__(self, source: pa.NativeFile, size: int) -> None:
         super().__init__()
@@ -184,12 +184,12 @@ class _Held(io.RawIOBase):
 
 
 def _is_wanted(leaf: Leaf, columns: Collection[str] | None) -> bool:
-    """Say whether Arrow may read a column of values for one of these columns: its name may have points."""
+    """Say whether Arrow may read a value column for one of these columns, whose name may contain points."""
     return columns is None or any(".".join(leaf.path[:depth]) in columns for depth in range(1, len(leaf.path) + 1))
 
 
 def _read(source: pa.NativeFile, found: Sequence[Chunk], chosen: Sequence[int]) -> Iterator[tuple[bytes, int, int]]:
-    """Read columns, neighbours together; gives the bytes that were read, the position of a column in them, and its number."""
+    """Read columns, neighbours together; yield the bytes that were read, the position of a column in them, and its number."""
     together: list[int] = []
     start = end = 0
     for place in sorted(chosen, key=lambda place: found[place].start):

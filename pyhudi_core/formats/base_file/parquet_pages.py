@@ -1,7 +1,7 @@
-"""What the pages of a Parquet file declare, before anything is inflated (Parquet format, "Data Pages").
+"""The declarations of the pages of a Parquet file, read before anything is decompressed (Parquet format, "Data Pages").
 
 Arrow allocates the size in a page's header, and decodes as many rows as requested, so a file of a few kilobytes can take any amount of
-memory. So headers are read first: no page is decompressed, except for dictionaries whose longest entry decides.
+memory. So headers are read first: no page is decompressed, except dictionaries whose longest entry is needed.
 
 Invariants
 - work is bounded by the bytes of the checked column chunks;
@@ -53,7 +53,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Where the pages of a column of a row group are. Without values, Arrow reads no page of it."""
+    """The position of the pages of a column in a row group. Without values, Arrow reads no page of the column."""
 
     start: int
     length: int
@@ -63,16 +63,16 @@ class Chunk:
 
 @dataclass(slots=True)
 class Pages:
-    """What the headers of the pages of a column of a row group declare.
+    """The declarations in the page headers of a column in a row group.
 
     Attributes:
-        dictionary: where the dictionary's page begins, in the bytes given; its bytes as they are and inflated; its number of entries.
-        largest: inflated bytes of the largest data page.
-        total: inflated bytes of all pages.
+        dictionary: the position of the dictionary's page in the given bytes; its compressed and decompressed bytes; its number of entries.
+        largest: decompressed bytes of the largest data page.
+        total: decompressed bytes of all pages.
         values: number of values, nulls included.
-        numbers: how many of them are numbers of entries of the dictionary.
-        plain: inflated bytes of the pages of all others; None if these do not limit the bytes of the values.
-        each: most bytes for each value in one of those pages.
+        numbers: the number of values that are numbers of dictionary entries.
+        plain: decompressed bytes of the pages of all other values; None if these do not limit the bytes of the values.
+        each: maximum bytes of each value in one of these pages.
     """
 
     dictionary: tuple[int, int, int, int] = (0, 0, 0, 0)
@@ -85,7 +85,7 @@ class Pages:
 
     @property
     def inflated(self) -> int:
-        """The bytes of a dictionary and a data page, which are held at once."""
+        """Return the bytes of a dictionary and a data page, which are in memory at the same time."""
         return self.dictionary[2] + self.largest
 
 
@@ -117,7 +117,7 @@ def leaves(metadata: dict[int, Any]) -> list[Leaf]:
 
 
 def chunks(metadata: dict[int, Any], row_group: int, size: int) -> list[Chunk]:
-    """Say where the columns of a row group are, in a file of so many bytes. Raises ValueError."""
+    """Return the positions of the columns of a row group, in a file of ``size`` bytes. Raises ValueError."""
     groups = _structs(metadata.get(_ROW_GROUPS))
     if row_group >= len(groups):
         raise ValueError("a row group is missing")
@@ -154,7 +154,7 @@ def _is_numbered(meta: dict[int, Any]) -> bool:
 
 
 def _place(meta: dict[int, Any], size: int) -> tuple[int, int]:
-    """Return where the pages of a column begin, and their number of bytes."""
+    """Return the position of the pages of a column, and their number of bytes."""
     start, length, dictionary = meta.get(_DATA_PAGE), meta.get(_COMPRESSED), meta.get(_DICTIONARY_PAGE)
     if not isinstance(start, int) or not isinstance(length, int):
         raise ValueError("a column has no place in the file")
@@ -166,7 +166,7 @@ def _place(meta: dict[int, Any], size: int) -> tuple[int, int]:
 
 
 def read_pages(data: bytes, at: int, end: int) -> Pages:
-    """Return what the headers between two positions declare. Raises ValueError."""
+    """Return the declarations of the headers between two positions. Raises ValueError."""
     found = Pages()
     while at < end:
         header, at = thrift_struct(data, at)
@@ -228,7 +228,7 @@ def longest_entry(data: bytes, pages: Pages, codec: int) -> int:
 
 
 def _longest_of(plain: memoryview, entries: int, inflated: int) -> int:
-    """Return the same, one entry after the other."""
+    """Return the longest entry of a dictionary page, by a loop over the entries."""
     longest = at = 0
     if entries > _MOST_ENTRIES:
         return inflated
@@ -244,14 +244,14 @@ def _longest_of(plain: memoryview, entries: int, inflated: int) -> int:
 def largest_page(
     source: pa.NativeFile, footer: bytes, columns: Collection[str], row_groups: Collection[int], limit: int
 ) -> int:
-    """Return the inflated size in bytes of the largest page of these columns; no value in them is larger.
+    """Return the decompressed size in bytes of the largest page of these columns; no value in them is larger.
 
     Args:
         source: the file.
         footer: the Thrift bytes of its metadata.
         columns: names of top-level columns.
         row_groups: numbers of the row groups that will be read.
-        limit: limit on the inflated pages of one column in one row group together.
+        limit: limit on the total decompressed pages of one column in one row group.
 
     Raises:
         LimitExceededError: the declared sizes exceed the limit.

@@ -1,10 +1,10 @@
 """Ranges of columns from the footer of a Parquet file (Parquet format, "Metadata" and "Statistics").
 
-This package parses the footer itself, because pyarrow's objects for column chunks crash the process if the footer is damaged
-(seen with release 26; its readers of rows and schema raise errors as they should). Only top-level columns of plain types have ranges.
+This package parses the footer itself, because pyarrow's objects for column chunks crash the process if the footer is damaged (seen with release 26;
+pyarrow's readers of rows and schema raise proper errors). Only top-level columns of plain types have ranges.
 
 Invariants
-- a range is returned only if the format orders the type as this package does, and both bounds are exact values or outside the values;
+- a range is returned only if the format orders the type as this package does, and each bound is an exact value or outside all values;
 - anything that is not a footer raises ValueError, in time bounded by the number of bytes.
 """
 
@@ -53,7 +53,7 @@ def column_ranges(metadata: dict[int, Any], schema: pa.Schema, columns: Sequence
     Args:
         metadata: the footer, by the numbers of its fields.
         schema: the file's columns, as pyarrow reads them.
-        columns: requested top-level columns; those not in the file are ignored.
+        columns: requested top-level columns; columns that the file lacks are ignored.
 
     Raises:
         ValueError: a field has another type.
@@ -210,7 +210,7 @@ def _written_range(chunk: pq.ColumnChunkMetaData) -> tuple[ColumnRange, bool]:
 
 
 def _widest(ranges: list[tuple[ColumnRange, bool]]) -> ColumnRange:
-    """Return the range of several chunks together: a bound is unknown if that of one chunk with values is."""
+    """Return the combined range of several chunks: a bound is unknown if it is unknown for a chunk with values."""
     if len(ranges) == 1:
         known = ranges[0][0]
         return known if known.min is not None and known.max is not None else ColumnRange(None, None, known.null_count)

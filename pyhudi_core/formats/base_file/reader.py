@@ -22,7 +22,7 @@ from pyhudi_core.formats.base_file.parquet_statistics import ColumnRange
 
 
 class BaseFileFormat(Protocol):
-    """The methods of each format; they are those of `BaseFileReader`."""
+    """The methods of each format; they are the methods of `BaseFileReader`."""
 
     @property
     def schema(self) -> pa.Schema: ...
@@ -48,7 +48,7 @@ class BaseFileReader:
     Args:
         source: the file, which the caller closes.
         path: its path, for errors.
-        columns: names of top-level columns; those not in the file are ignored. None reads all.
+        columns: names of top-level columns; columns that the file lacks are ignored. None reads all columns.
 
     Raises:
         CorruptBaseFileError: the footer cannot be read.
@@ -66,24 +66,24 @@ class BaseFileReader:
         rows_path: str,
         columns: Sequence[str] | None = None,
     ) -> Self:
-        """Reads a skeleton, which has the meta columns alone, joined with the Parquet file that has its rows. Raises `CorruptBaseFileError`."""
+        """Read a skeleton, which has only the meta columns, joined with the Parquet file that has its rows. Raises `CorruptBaseFileError`."""
         found = cls.__new__(cls)
         found._file = JoinedBaseFile(skeleton, path, rows, rows_path, columns)
         return found
 
     @property
     def schema(self) -> pa.Schema:
-        """All columns of the file as pyarrow reads them."""
+        """Return all columns of the file as pyarrow reads them."""
         return self._file.schema
 
     @property
     def rows(self) -> int:
-        """Rows of the file."""
+        """Return the number of rows."""
         return self._file.rows
 
     @property
     def row_group_rows(self) -> list[int]:
-        """Rows of each row group."""
+        """Return the number of rows of each row group."""
         return self._file.row_group_rows
 
     def footer(self) -> BaseFileFooter:
@@ -106,7 +106,7 @@ class BaseFileReader:
         return self._file.iter_batches(row_groups, use_threads, batch_rows)
 
     def select(self, columns: Sequence[str]) -> BaseFileReader | None:
-        """Return the same file, which is read already, for other columns; None if its format cannot read columns one by one."""
+        """Return the same open file for other columns; None if its format cannot read columns one by one."""
         if not isinstance(self._file, ParquetBaseFile):
             return None
         found = type(self).__new__(type(self))
@@ -114,9 +114,9 @@ class BaseFileReader:
         return found
 
     def row_group_statistics(self, columns: Sequence[str]) -> list[dict[str, ColumnRange]]:
-        """Return for each row group the ranges of the columns with usable statistics; only Parquet has any.
+        """Return for each row group the ranges of the columns with usable statistics; only Parquet has statistics.
 
-        Only top-level columns of plain types have them.
+        Only top-level columns of plain types have statistics.
         """
         return self._file.row_group_statistics(columns)
 

@@ -1,8 +1,8 @@
 """Write Parquet base files (specification, "Base Files" and "Meta Fields").
 
-A file has what Hudi's readers expect: meta columns first, and in the footer the bloom filter of the record keys, the least and the
-greatest key, and the Avro schema. Intended differences from Hudi's writer: lists have three levels, pages are compressed with zstd unless
-an option says otherwise, and columns with few repeated values get no dictionary.
+A file has the parts that Hudi's readers expect: meta columns first, and in the footer the bloom filter of the record keys, the least and the
+greatest key, and the Avro schema. Intended differences from Hudi's writer: lists have three levels, pages are compressed with zstd unless an option
+says otherwise, and columns with few repeated values get no dictionary.
 
 Invariant: memory is bounded by a row group of rows.
 """
@@ -55,9 +55,9 @@ class BaseFileWriter:
     Args:
         stream: written from its present position.
         schema: the five meta columns first, then the table's columns.
-        avro_schema: the same as Avro text, for the footer.
+        avro_schema: the same schema as Avro text, for the footer.
         bloom: the filter to add new keys to and to write, or its builder; None writes none.
-        codec: "snappy", "zstd", "gzip", or "none" (Hudi says "uncompressed"); ``codec_level`` is the codec's own level.
+        codec: "snappy", "zstd", "gzip", or "none" (Hudi's word is "uncompressed"); ``codec_level``: the codec's own level.
         row_group_rows: maximum rows of a row group.
         row_group_bytes: approximate size of a row group in the file.
     """
@@ -95,12 +95,12 @@ class BaseFileWriter:
 
     @property
     def rows(self) -> int:
-        """Rows written so far."""
+        """Return the number of rows written so far."""
         return self._rows
 
     @property
     def bytes_written(self) -> int:
-        """The approximate size of the file so far: written bytes, and an estimate for buffered rows."""
+        """Return the approximate size of the file so far: written bytes, and an estimate for buffered rows."""
         return int(self._stream.tell()) - self._start + int(self._pending_bytes * self._ratio)
 
     def write(self, data: pa.RecordBatch | pa.Table) -> None:
@@ -171,7 +171,7 @@ class BaseFileWriter:
         return self._writer
 
     def _room(self, row_bytes: float) -> int:
-        """Return how many rows of that size the row group still takes; a new one takes at least one row."""
+        """Return how many rows of that size still fit into the row group; a new row group takes at least one row."""
         most = min(self._row_group_bytes / self._ratio, self._row_group_bytes * _MAX_EXPANSION)
         by_bytes = int((most - self._pending_bytes) / row_bytes)
         room = max(min(by_bytes, self._row_group_rows - self._pending_rows), 0)
@@ -210,7 +210,7 @@ def _utf8(key: str) -> bytes:
 
 
 def _with_dictionaries(table: pa.Table) -> pa.Table:
-    """Return the rows with dictionaries for the columns of few values, as far as there are such (rows of logs may have no meta columns)."""
+    """Return the rows with dictionaries for columns with few values, if the rows have such columns (rows of logs may have no meta columns)."""
     for name in _FEW_VALUES:
         index = table.schema.get_field_index(name)
         if index >= 0 and not pa.types.is_dictionary(table.schema.field(index).type):
@@ -219,7 +219,7 @@ def _with_dictionaries(table: pa.Table) -> pa.Table:
 
 
 def _dictionary_leaves(table: pa.Table) -> list[str]:
-    """Return the Parquet paths whose values are worth a dictionary.
+    """Return the Parquet paths of columns for which a dictionary is useful.
 
     If a column's values rarely repeat, building the dictionary takes longer than all other work, and the dictionary is discarded.
     """

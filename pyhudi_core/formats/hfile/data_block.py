@@ -1,4 +1,4 @@
-"""Blocks of an HFile, and where the key and the value of each entry are in a data block. The module `entries` encodes entries.
+"""Blocks of an HFile, and the positions of the key and the value of each entry in a data block. The module `entries` encodes entries.
 
 A block is a header of 33 bytes, a payload (compressed or not) and checksums (HBase reference, "HFile format with inline blocks (version 2)", as far
 as Hudi uses it: no compression or gzip, no block encodings).
@@ -71,7 +71,7 @@ class Entries:
         )
 
     def copied(self, which: Ints) -> Entries:
-        """Return the same with their bytes alone, for a few of many entries; the numbers ascend."""
+        """Return some of the entries, with a copy of only their bytes; the numbers ascend."""
         chosen = self.select(which)
         whole = _parts(chosen.data, chosen.key_starts, chosen.value_ends)
         data, sizes = contents(whole)
@@ -96,8 +96,8 @@ def parse_data(payload: bytes) -> Entries:
 
 
 def parse_together(payloads: Sequence[bytes]) -> Entries:
-    """Parse the entries of several data blocks, one after the other. Each length leads to the next entry, so there is a loop over lengths; the rest
-    is done in columns, for all blocks at once.
+    """Parse the entries of several data blocks, one after the other. Each length leads to the next entry, so there is a loop over lengths; all other
+    work is done in columns, for all blocks at once.
     """
     starts, behind = [np.zeros(0, np.int64)], 0
     for payload in payloads:
@@ -107,7 +107,7 @@ def parse_together(payloads: Sequence[bytes]) -> Entries:
 
 
 def _starts(payload: bytes) -> list[int]:
-    """Say where the entries of a block begin; quickly if each has a version of one byte, which is the usual case."""
+    """Return the positions where the entries of a block begin; quickly if each entry has a version of one byte, the usual case."""
     found: list[int] = []
     at, size = 0, len(payload)
     if size <= _MOST_BLOCK_ENTRIES * _LEAST_ENTRY:
@@ -123,7 +123,7 @@ def _starts(payload: bytes) -> list[int]:
 
 
 def _exact_starts(payload: bytes) -> list[int]:
-    """Return the same for every block. Raises `CorruptHFileError`."""
+    """Return the positions where the entries of any block begin. Raises `CorruptHFileError`."""
     found: list[int] = []
     at, size = 0, len(payload)
     unpack_sizes, most = _SIGNED.unpack_from, _MOST_BLOCK_ENTRIES

@@ -72,7 +72,7 @@ def bytes_field(field: int, value: bytes) -> bytes:
 
 
 def read_hadoop_vlong(data: bytes, at: int) -> tuple[int, int]:
-    """Read Hadoop's WritableUtils number: one byte from -112 to 127, else a byte that gives the number of following bytes."""
+    """Read Hadoop's WritableUtils number: one byte from -112 to 127, or a byte that gives the number of following bytes."""
     if at >= len(data):
         raise corrupt("an index entry does not end")
     (first,) = struct.unpack_from(">b", data, at)

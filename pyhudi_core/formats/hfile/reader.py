@@ -1,4 +1,4 @@
-"""Read an HFile: all of it, some keys, or the keys with some prefixes; only the needed blocks are read.
+"""Read an HFile: all entries, some keys, or the keys with some prefixes; only the needed blocks are read.
 
 HFile version 3 as Hudi writes it (HBase's writer in release 1.0, its own since 1.1). The trailer is the last 4,096 bytes; the index of
 data blocks may have several levels. Keys are in the order of their bytes, or, in release 1.0, in the order of Java's strings; the
@@ -83,8 +83,8 @@ class HFileReader:
 
     @classmethod
     def of_bytes(cls, content: pa.Buffer | bytes, path: str = "") -> HFileReader:
-        """Read a file that is held in memory. A small one that was read before is not parsed again: blocks of logs never change, and each commit
-        reads those of the commits before it.
+        """Read a file that is held in memory. A small file that was read before is not parsed again: blocks of logs never change, and each commit
+        reads the blocks of earlier commits.
         """
         source = pa.BufferReader(content)
         if source.size() > _REMEMBERED_BYTES:
@@ -129,7 +129,10 @@ class HFileReader:
                 yield found.select(np.array(which, np.int64))
 
     def lookup_column(self, keys: pa.BinaryArray) -> Iterator[Entries]:
-        """As `lookup`, for a column of keys in the order of their bytes. No key becomes a Python object, but for those from U+E000 on."""
+        """Look up keys as `lookup`, for a column of keys in the order of their bytes.
+
+        No key becomes a Python object, except keys from U+E000 on.
+        """
         odd = depend_on_order(keys)
         if odd.any():
             yield from self.lookup(keys.filter(pa.array(odd)).to_pylist())
@@ -201,7 +204,7 @@ class HFileReader:
     def _route_column(
         self, entries: list[IndexEntry], level: int, keys: pa.BinaryArray
     ) -> Iterator[tuple[IndexEntry, pa.BinaryArray]]:
-        """Return the data blocks for sorted keys, each with its slice of them."""
+        """Yield the data blocks for sorted keys, each with its part of the keys."""
         places = places_among([entry.key for entry in entries], keys)
         edges = np.flatnonzero(np.diff(places, prepend=-2, append=-2))
         for begin, end in pairwise(edges.tolist()):
@@ -231,7 +234,7 @@ class HFileReader:
         return _inner_entries(found.payload, self._possible(_count(found.payload)))
 
     def _possible(self, count: int) -> int:
-        """Check a number of blocks: each takes at least its header in the file."""
+        """Check a number of blocks: each block takes at least its header in the file."""
         if not 0 <= count <= self._size // blocks.HEADER.size:
             raise corrupt("its index has impossible numbers")
         return count
@@ -295,7 +298,7 @@ def _remembered(content: bytes) -> HFileReader:
 
 @dataclass(slots=True)
 class _Walk:
-    """Limits the bytes of blocks that a walk through the complete file may still read: it meets each block once."""
+    """Limits the bytes of blocks that a walk through the complete file may still read: it reads each block once."""
 
     left: int
 
@@ -307,7 +310,7 @@ class _Walk:
 
 
 def _root_entries(payload: bytes, count: int, strip: bool) -> list[IndexEntry]:
-    """Parse the entries of a root index; ``strip`` takes the row out of full keys."""
+    """Parse the entries of a root index; ``strip`` extracts the row from full keys."""
     found: list[IndexEntry] = []
     at = 0
     for _ in range(count):
@@ -391,7 +394,7 @@ def depends_on_order(key: bytes) -> bool:
 
 
 def depend_on_order(keys: pa.BinaryArray) -> npt.NDArray[np.bool_]:
-    """Return the same for a column of keys."""
+    """Say which keys of a column depend on the order."""
     data, lengths = contents(keys)
     found = np.zeros(len(keys), bool)
     found[np.searchsorted(np.cumsum(lengths), np.flatnonzero(data >= _DOUBTFUL), side="right")] = True

@@ -1,7 +1,7 @@
 """Write an HFile that every release of Hudi reads.
 
-HFile version 3 as Hudi 1.0 to 1.2 accepts it. Blocks are small, because Java's reader loses the last entries of a block whose checksums are as long
-as these entries. Index keys have Hadoop's lengths, which all releases but 1.1.1 (from 128 bytes on) read.
+HFile version 3 in the form that Hudi 1.0 to 1.2 accepts. Blocks are small, because Java's reader loses the last entries of a block whose checksums
+are as long as these entries. Index keys have Hadoop's lengths, which all releases read, except 1.1.1 from 128 bytes on.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def _full_key(key: bytes) -> bytes:
 
 
 def _index_payload(entries: list[IndexEntry], full: bool) -> bytes:
-    """Encode the entries of a root index; entries of data blocks hold full keys, those of meta blocks names."""
+    """Encode the entries of a root index; entries of data blocks hold full keys, entries of meta blocks hold names."""
     parts: list[bytes] = []
     for entry in entries:
         key = _full_key(entry.key) if full else entry.key
@@ -178,7 +178,7 @@ class EntryRuns:
 
 
 def refuse_disorder(previous: bytes | None, keys: pa.LargeBinaryArray) -> None:
-    """Raise `DataError` unless all keys are short enough and in ascending order of their bytes, the first one after ``previous``."""
+    """Raise `DataError` unless all keys are short enough and in ascending order of their bytes, beginning after ``previous``."""
     if len(keys) <= _FEW:
         listed = keys.to_pylist()
         longest = max(map(len, listed), default=0)

@@ -1,14 +1,14 @@
-"""The blocks of a log file: their names in the format, their layout in bytes, and how one is made.
+"""The blocks of a log file: their names in the format, their layout in bytes, and their creation.
 
-Specification, "Log Format", corrected by files that Hudi wrote: type and header numbers begin at 0, there are no header or footer lengths. All
+Specification, "Log Format", corrected by files that Hudi wrote: type and header numbers begin at 0, and there are no header or footer lengths. All
 integers are big-endian. A block is
 
     magic 6 | length 8 | version 4 | type 4 | header map | content length 8 | content | footer map | total length 8
 
-where ``length`` counts what follows it, and the total length at the end is ``length`` + 6, so that the file can be read backwards. A map is an
+where ``length`` counts the bytes after it, and the total length at the end is ``length`` + 6, so that the file can be read backwards. A map is an
 int count and, for each entry, an int key, an int length and UTF-8 text.
 
-Version 0 of the format has no header, no footer and no total length, as its flags say; records bring their schema in the content. No release of
+Version 0 of the format has no header, no footer and no total length, as its flags say; the content has the schema of records. No release of
 table version 8 writes it.
 """
 
@@ -107,14 +107,14 @@ class LogBlock:
 
     @property
     def compacted_times(self) -> tuple[str, ...]:
-        """The instants whose blocks this one replaces (log compaction); newest first."""
+        """Return the instants whose blocks this block replaces (log compaction), newest first."""
         text = self.headers.get(Header.COMPACTED_BLOCK_TIMES, "")
         return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 @dataclass(frozen=True, slots=True)
 class DamagedBlock:
-    """Bytes between two valid blocks, or after the last one, that are not a block: readers skip and report them."""
+    """Bytes between two valid blocks, or after the last block, that are not a block: readers skip and report them."""
 
     offset: int
     size: int

@@ -1,13 +1,14 @@
-"""Write a change log: what a rewrite of a base file did to its rows (change data capture).
+"""Write a change log: the changes that a rewrite of a base file makes to its rows (change data capture).
 
-Specification, "CDC"; names and forms are those in files of Hudi 1.0.2. A change log is a log file with the suffix ``.cdc``. Its blocks are of type
-CDC_DATA, and their records Avro. What a record has depends on the table's logging mode:
+Specification, "CDC"; names and forms as in files of Hudi 1.0.2. A change log is a log file with the suffix ``.cdc``. Its blocks have the type
+CDC_DATA, with records in Avro. The fields of a record depend on the table's logging mode:
 
 - OP_KEY_ONLY: the kind of change (i, u, d) and the record key;
-- DATA_BEFORE: these two, and the row before the change;
+- DATA_BEFORE: the kind, the record key, and the row before the change;
 - DATA_BEFORE_AFTER: the kind, the time of the commit, and the rows before and after.
 
-Rows have the table's columns, without meta columns. Encoded by columns; memory is bounded by `_BLOCK_BYTES` of rows and the changes of one batch.
+Rows have the table's columns, without meta columns. The encoding works in columns; memory is bounded by `_BLOCK_BYTES` of rows and the changes of
+one batch.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ _BLOCK_BYTES = 32 << 20
 
 @dataclass(frozen=True, slots=True)
 class ChangeForm:
-    """How the changes of one commit are written.
+    """The form of the changes of one commit.
 
     Attributes:
-        mode: what is kept of a change.
+        mode: the logged parts of a change.
         instant_time: the requested time of the commit.
         schema: the table's columns.
-        avro_schema: the same as Avro text.
+        avro_schema: the same schema as Avro text.
     """
 
     mode: CdcMode
@@ -71,7 +72,7 @@ class ChangeWriter:
     _bytes: int = 0
 
     def write(self, op: str, before: pa.Table | pa.RecordBatch | None, after: pa.Table | pa.RecordBatch | None) -> None:
-        """Changes of one kind. Row n of ``before`` became row n of ``after``; both have the record key beside the table's columns."""
+        """Write changes of one kind. Row n of ``before`` became row n of ``after``; both have the record key besides the table's columns."""
         either = before if before is not None else after
         assert either is not None
         columns = {
@@ -88,7 +89,7 @@ class ChangeWriter:
             self.finish()
 
     def finish(self) -> None:
-        """Write what is not written yet as a block."""
+        """Write the buffered changes as a block."""
         if not self._parts:
             return
         rows = pa.concat_tables(self._parts)

@@ -172,7 +172,7 @@ def _delete(item: dict[str, Any]) -> DeleteRecord:
 
 
 def _unwrapped(wrapped: Any) -> tuple[str, Any] | None:
-    """Return the name of a wrapper and its value; the values of several ordering fields are such pairs themselves."""
+    """Return the name of a wrapper and its value; each value of several ordering fields is such a pair, too."""
     if wrapped is None:
         return None
     name, value = wrapped

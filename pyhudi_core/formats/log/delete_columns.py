@@ -1,11 +1,11 @@
-"""Read the deletes of a log file as Arrow columns, without a Python object for a delete.
+"""Read the deletes of a log file as Arrow columns, without a Python object for each delete.
 
 Specification, "Log Format"; inner version 3. A delete block is one Avro record with a list. ``delete_items`` finds where the items of the list begin
 and end, one window after the other; then the items of a window are decoded column by column.
 
-fastavro reads what this reader does not know, from there to the end of the block (`DeleteColumns.of_records`): deletes without a key, more than 16
-ordering values, lists and ordering values in several parts (no release writes any of these), and damaged bytes, for which it raises the error.
-Older contents (versions 1 and 2, Java's Kryo) are refused, as in ``contents``.
+From the first part that this reader does not support to the end of the block, fastavro reads (`DeleteColumns.of_records`): deletes without a key,
+more than 16 ordering values, lists and ordering values in several parts (no release writes any of these), and damaged bytes, for which it raises the
+error. Older contents (versions 1 and 2, Java's Kryo) are refused, as in ``contents``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Wrapped:
     values: pa.Array
 
     def only(self, chosen: Mask, numbers: Ints) -> Wrapped:
-        """Return those of the chosen deletes, which have new numbers."""
+        """Return the values of the chosen deletes, with the new numbers of these deletes."""
         inside = chosen[self.places]
         return Wrapped(self.kind, numbers[self.places[inside]], self.values.filter(pa.array(inside)))
 
@@ -58,10 +58,10 @@ class DeleteColumns:
     Attributes:
         keys: record keys.
         partitions: partition paths.
-        single: the ordering values of deletes that have one.
-        several: the same of deletes with the wrapper for several of them: of their first ordering value, of their second, and so on.
-        counts: how many ordering values are in the wrapper for several; -1 for deletes without it.
-        size: bytes of the block that hold these deletes.
+        single: the ordering values of deletes with one value.
+        several: the ordering values of deletes with several values: all first values, all second values, and so on.
+        counts: the number of ordering values of deletes with several values; -1 for other deletes.
+        size: the bytes of the block that hold these deletes.
     """
 
     keys: pa.StringArray
@@ -76,7 +76,7 @@ class DeleteColumns:
 
     @classmethod
     def of_records(cls, records: Sequence[DeleteRecord], size: int = 0) -> Self:
-        """Return the same for records, one by one."""
+        """Return the deletes of decoded records, one by one."""
         counts = np.full(len(records), -1, np.int64)
         single: list[tuple[int, str, Any]] = []
         several: list[list[tuple[int, str, Any]]] = []
@@ -134,7 +134,7 @@ def read_delete_columns(content: pa.Buffer, path: str) -> Iterator[DeleteColumns
 
 
 def _first_count(data: Bytes, size: int) -> tuple[int, int]:
-    """Return the number of items of the list, or of its first part, and where they begin; -1 and 0 if no number is there, which fastavro reports."""
+    """Return the number of items of the list, or of its first part, and their position; -1 and 0 if there is no number, which fastavro reports."""
     cursor = Cursor(data, np.zeros(1, np.int64), np.array([size]), Rounds(0))
     try:
         count = int(cursor.longs()[0])
@@ -181,7 +181,7 @@ def _item_columns() -> tuple[UnionColumn, UnionColumn, UnionColumn]:
 def _values(
     cursor: Cursor, union: UnionColumn, places: Ints, counts: Ints, several: list[list[Wrapped]]
 ) -> list[Wrapped]:
-    """Return the values of a union of wrappers; those in the wrapper for several are added to ``several`` and ``counts``."""
+    """Return the values of a union of wrappers; values of the wrapper for several values are added to ``several`` and ``counts``."""
     chosen = cursor.longs()
     found = []
     for number in np.unique(chosen).tolist():
@@ -201,7 +201,7 @@ def _values(
 
 
 def _several(cursor: Cursor, wrapper: RecordColumn, places: Ints, counts: Ints, several: list[list[Wrapped]]) -> None:
-    """The values in the wrapper for several: all first ones at once, then all second ones, and so on."""
+    """Read the wrapper for several values: all first values at once, then all second values, and so on."""
     maybe = cast("UnionColumn", wrapper.columns[0])
     (array,) = (branch for branch in maybe.branches if isinstance(branch, ArrayColumn))
     items = cast("UnionColumn", array.items)
@@ -241,7 +241,7 @@ def _fits(kind: str, value: Any) -> bool:
 
 
 def _array(kind: str, values: list[Any]) -> pa.Array:
-    """In the wrapper's type, or in one that holds longer numbers than Hudi writes."""
+    """Return the values as an array of the wrapper's type, or of a type for longer numbers than Hudi writes."""
     if kind == _UNKNOWN:
         return pa.nulls(len(values))
     union = _item_columns()[2]

@@ -1,9 +1,9 @@
 """Find where the items of a list of deletes begin and end; numpy does the work, for all items of a window at once.
 
 Specification, "Log Format"; the schema is that of ``model/delete_records.py``: a key, a partition path, and an ordering value in a wrapper, whose
-number determines the length of the value. Nothing in the file says where an item begins. So an item is tried at every byte that can begin one (a key
-that is not null begins with byte 2). Most bytes inside of an item fail this try. Of the others only those count that follow the item before
-them without a gap.
+number determines the length of the value. Nothing in the file says where an item begins. So each byte that can begin an item (a key that is not null
+begins with byte 2) is tried as its beginning. Most bytes inside of an item fail this test. Of the remaining bytes, only those count that directly
+follow the previous item.
 
 Invariants: the result is a chain of items from the given position, without a gap; it may be empty. Memory depends on the window, not on the bytes.
 """
@@ -27,7 +27,7 @@ _NUMBER, _BYTES, _SEVERAL, _NONE = 16, 17, 18, 19
 
 
 def _shapes(twelfth: int) -> Bytes:
-    """By the byte that names a wrapper: how many bytes its value has (up to 8), or how it is written."""
+    """Return, by the byte that names a wrapper, the number of bytes of its value (up to 8), or the form of the value."""
     found = np.full(256, _NONE, np.uint8)
     branches = (0, 1, _NUMBER, _NUMBER, 4, 8, _BYTES, _BYTES, _NUMBER, _BYTES, _NUMBER, _NUMBER, twelfth)
     found[0 : 2 * len(branches) : 2] = branches
@@ -38,9 +38,9 @@ _OF_DELETE, _OF_ITEM = _shapes(_SEVERAL), _shapes(_NUMBER)
 
 
 def find_items(data: Bytes, size: int, first: int, most: int) -> tuple[Ints, Ints]:
-    """Return begin and end of items that follow one another from ``first``, ``most`` at most, of a list that ends at ``size``.
+    """Return begin and end of consecutive items from ``first`` on, at most ``most``, in a list that ends at ``size``.
 
-    They begin in one window. None is found if there is no item with a key at ``first``, or it is written as this module does not know.
+    All items begin in one window. None is found if there is no item with a key at ``first``, or if its form is not supported here.
     """
     starts = first + np.flatnonzero(data[first : min(first + WINDOW, size)] == _PRESENT)
     at = _behind_bytes(data, size, starts + 1)
@@ -80,7 +80,7 @@ def _chain(starts: Ints, ends: Ints, first: int) -> Ints:
 
 
 def _number(data: Bytes, size: int, at: Ints) -> tuple[Ints, Ints]:
-    """Numbers as they are written (twice the value, or an odd number for a negative one), and where they end."""
+    """Return numbers in their encoded form (twice the value, or an odd number for a negative value), and their end positions."""
     first = data[at]
     value = (first & 0x7F).astype(np.int64)
     behind = at + 1
@@ -97,7 +97,7 @@ def _number(data: Bytes, size: int, at: Ints) -> tuple[Ints, Ints]:
 
 
 def _behind_bytes(data: Bytes, size: int, at: Ints) -> Ints:
-    """Return the end of bytes with their length before them; ``size + 1`` if there are none."""
+    """Return the end of bytes that follow their length; ``size + 1`` if there are none."""
     value, behind = _number(data, size, at)
     length = value >> 1
     fits = (value & 1 == 0) & (length >= 0) & (length <= size - behind)
@@ -105,7 +105,7 @@ def _behind_bytes(data: Bytes, size: int, at: Ints) -> Ints:
 
 
 def _behind_ordering(data: Bytes, size: int, at: Ints, shapes: Bytes) -> Ints:
-    """Return the end of a wrapper and its value; a position behind ``size`` if it is none."""
+    """Return the end of a wrapper and its value; a position behind ``size`` if there is no wrapper."""
     shape = shapes[data[at]]
     behind = at + 1 + np.where(shape <= 8, shape, 0)
     behind[shape == _NONE] = size + 1

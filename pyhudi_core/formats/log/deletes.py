@@ -1,7 +1,7 @@
-"""Encode the deletes of a log file from Arrow columns, without a Python object for a row.
+"""Encode the deletes of a log file from Arrow columns, without a Python object for each row.
 
 Specification, "Log Format"; inner version 3, one Avro record for each block. An ordering value is in a wrapper that names its Java class; readers
-compare it with the ordering column, so the class is the one that Hudi's readers have for a value of that column.
+compare it with the ordering column, so the class is the class that Hudi's readers use for a value of that column.
 
 Invariant: all deletes of one block have the same wrapper, or none has one. Some readers refuse a mixture.
 """
@@ -50,9 +50,9 @@ class Deletes:
 
     Attributes:
         keys: record keys.
-        partition: the partition path of all of them.
-        orderings: the ordering values, one column for each ordering field; without a column in tables without ordering.
-        positions: of the rows in the base file; None if they are not known for all of them.
+        partition: the partition path of all keys.
+        orderings: the ordering values, one column for each ordering field; no column in tables without ordering.
+        positions: the positions of the rows in the base file; None unless all positions are known.
     """
 
     keys: pa.Array | pa.ChunkedArray
@@ -64,7 +64,7 @@ class Deletes:
         return len(self.keys)
 
     def homogeneous(self) -> Iterator[Deletes]:
-        """Parts that have an ordering value, or have none; in the order of positions, if they are known."""
+        """Yield parts in which all deletes have an ordering value, or none has; in the order of positions, if known."""
         whole = self._sorted()
         none = _has_none(whole.orderings, len(whole))
         for chosen in (~none, none):

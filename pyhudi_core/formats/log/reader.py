@@ -6,7 +6,7 @@ damaged block, since a valid block may directly follow a torn write.
 
 Invariants
 - no memory is allocated by a length before it is checked against the size of the file;
-- reading takes time linear in the file's size, however many false magics it has, and a hole ends it.
+- reading takes time linear in the file's size, however many false magics it has; a large hole ends the reading.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class LogReader:
         self.damaged: list[DamagedBlock] = []
 
     def blocks(self) -> Iterator[LogBlock]:
-        """Iterate over the valid blocks, in the order of the file; `damaged` has what was skipped so far.
+        """Iterate over the valid blocks, in the order of the file; `damaged` has the skipped bytes so far.
 
         Raises `UnsupportedTableError` for a block of a kind or version that no release of version 8 writes, and `LimitExceededError` for a hole of
         more than `MAX_SKIPPED_BYTES`.
@@ -104,7 +104,7 @@ class LogReader:
         return pa.py_buffer(self._read(block.content_offset, block.content_size))
 
     def _block_at(self, at: int) -> LogBlock | str:
-        """Return the block at this position, or the reason why there is none."""
+        """Return the block at this position, or the reason why there is no block."""
         if self._size - at < _FIXED.size:
             return "the file ends inside of a block"
         magic, length, version, kind = _FIXED.unpack(self._read(at, _FIXED.size))

@@ -1,10 +1,10 @@
 """Write a log file: data blocks in Parquet, Avro or HFile, and delete blocks.
 
-Specification, "Log Format". A write makes a new file, with all its blocks; nothing is ever appended to a file that exists, so storages without
-append need nothing else. Rows come first, deletes after them, as Hudi writes them.
+Specification, "Log Format". A write makes a new file with all its blocks, and nothing is ever appended to an existing file, so storages need no
+append. Rows come first, deletes after them, as Hudi writes them.
 
-Positions of rows in the base file are a header of a block, with the base file's instant beside it. They are sorted, so the rows of the block are
-sorted by them. A block in which one row has no position has none; readers then merge by key. HFile blocks never have positions.
+Positions of rows in the base file are in the header of a block, together with the base file's instant. Positions are sorted, so the rows of the
+block are sorted by position. If one row has no position, the block has no positions; readers then merge by key. HFile blocks never have positions.
 
 Invariants
 - a block has at most `BLOCK_BYTES` bytes of Arrow rows;
@@ -43,7 +43,7 @@ _JAVA_KEY_FIELD = "key"
 class BlockFormat(StrEnum):
     """How rows are stored in data blocks (``hoodie.logfile.data.block.format``).
 
-    ``BY_SIZE``: a block of a few rows in Avro, a larger one in Parquet. A Parquet block has a footer and pages for each column, which a reader of
+    ``BY_SIZE``: a block of a few rows in Avro, a larger block in Parquet. A Parquet block has a footer and pages for each column, which a reader of
     many small logs pays for each block; Avro blocks of one schema are read together.
     """
 
@@ -62,12 +62,12 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class LogSchema:
-    """What all blocks of a log file say of themselves.
+    """The common header values of all blocks of a log file.
 
     Attributes:
         instant_time: the requested time of the deltacommit.
-        schema: of the rows; it begins with the meta columns.
-        avro_schema: the same as Avro text.
+        schema: the schema of the rows; it begins with the meta columns.
+        avro_schema: the same schema as Avro text.
         base_time: the requested time of the base file, if positions refer to one.
         compacted_times: the instants whose blocks these replace, newest first (log compaction).
     """
@@ -97,9 +97,9 @@ class LogWriter:
     """Writes the blocks of one log file to a stream; the caller opens and closes the stream.
 
     Attributes:
-        codec: of Parquet blocks.
-        partial: the rows have some of the table's columns only.
-        rows, deletes, blocks: what was written so far.
+        codec: the codec of Parquet blocks.
+        partial: the rows have only some of the table's columns.
+        rows, deletes, blocks: the numbers written so far.
     """
 
     stream: IO[bytes] | pa.NativeFile
@@ -114,7 +114,7 @@ class LogWriter:
     _ranges: list[Mapping[str, ColumnRange]] = field(default_factory=list)
 
     def write(self, rows: pa.Table, positions: pa.Array | None = None) -> None:
-        """Write rows, with one position for each or none.
+        """Write rows, each with a position, or all without positions.
 
         Raises `UnsupportedTableError` if the table's columns do not fit into HFile blocks, `SchemaMismatchError` for values that do not fit.
         """
@@ -134,14 +134,16 @@ class LogWriter:
             self.rows += len(part)
 
     def write_deletes(self, deletes: Deletes) -> None:
-        """Write deletes, in one block or in two: those with an ordering value and those without are kept apart."""
+        """Write deletes, in one block or in two: deletes with an ordering value are separate from deletes without one."""
         for part in deletes.homogeneous():
             self._append(BlockType.DELETE, self.of.headers(part.positions), part.encode())
             self.deletes += len(part)
 
     @property
     def ranges(self) -> Mapping[str, ColumnRange]:
-        """The ranges of columns, where the writer of the rows knows them: in a file with one block, in Parquet or of a few rows, and no deletes."""
+        """Return the ranges of columns, if the writer of the rows knows them: for a file with one block, in Parquet or of a few rows, and no
+        deletes.
+        """
         return self._ranges[0] if len(self._ranges) == self.blocks == 1 else {}
 
     def _parts(self, rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:

@@ -1,1 +1,1 @@
-"""Clients of the servers that keep locks: connections with bounded requests, and errors without credentials."""
+"""Clients of lock servers: connections with bounded requests, and errors without credentials."""

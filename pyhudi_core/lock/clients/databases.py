@@ -1,4 +1,4 @@
-"""Databases for locks: SQLite through the standard library, PostgreSQL through pg8000. Errors are without credentials."""
+"""Databases for locks: SQLite through the standard library, PostgreSQL through pg8000. Errors have no credentials."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Connection(Protocol):
 
 
 class Database(Protocol):
-    """A kind of database. `connect` and the connection raise `LockServerError`; they wait for an answer for a bounded time."""
+    """A kind of database. `connect` and the connection raise `LockServerError`; they wait a bounded time for an answer."""
 
     @property
     def address(self) -> str:
@@ -89,9 +89,9 @@ class SqliteDatabase:
 class PostgresDatabase:
     """A PostgreSQL server, through pg8000, whose sockets have a time-out.
 
-    ``tls`` means what libpq's ``sslmode`` means. ``disable``: clear text. ``prefer``: TLS if the server offers it, and nothing is checked.
+    ``tls`` has the meaning of libpq's ``sslmode``. ``disable``: clear text. ``prefer``: TLS if the server offers it, and nothing is checked.
     ``require``: TLS without a check. ``verify-ca``: the certificate is checked. ``verify-full``: the name, too. ``ca``: the file with authorities
-    (``sslrootcert``); empty for those of the machine. With such a file ``require`` is ``verify-ca``, as in libpq.
+    (``sslrootcert``); empty for the machine's authorities. With such a file ``require`` is ``verify-ca``, as in libpq.
     """
 
     host: str
@@ -124,7 +124,7 @@ class PostgresDatabase:
         return _PostgresConnection(connection, self.address, errors)
 
     def _context(self) -> ssl.SSLContext | bool | None:
-        """Return pg8000's argument for TLS: None for TLS if the server offers it, False for clear text."""
+        """Return pg8000's argument for TLS: None means TLS if the server offers it, False means clear text."""
         if self.tls in ("disable", "prefer"):
             return None if self.tls == "prefer" else False
         context = checking(self.ca, "sslrootcert of pyhudi.lock.sql.url")

@@ -17,7 +17,7 @@ KEY = "key"
 
 @dataclass(frozen=True, slots=True)
 class DynamoDb:
-    """Where the table is, and how to get there. Without keys boto3 finds the credentials.
+    """The location of the table, and the access to it. Without keys, boto3 finds the credentials.
 
     Attributes:
         table: the table; it is created if it does not exist, with the billing mode and capacities.
@@ -51,7 +51,7 @@ class DynamoDb:
         return None if isinstance(found, str) else found
 
     def _send(self, method: str, request: Mapping[str, Any]) -> Mapping[str, Any] | str:
-        """Return the answer, or the code of a refusal that says something about the table or the item."""
+        """Return the answer, or the code of a refusal about the table or the item."""
         client, client_error, _ = self._client()
         with self._errors():
             try:

@@ -21,14 +21,14 @@ class NoSuchLock(Exception):  # noqa: N818 (the metastore's word)
 
 @dataclass(frozen=True, slots=True)
 class HiveMetastore:
-    """The servers of one metastore, which share a database, and how long to wait for them.
+    """The servers of one metastore, which share a database, and the time-outs for them.
 
     Attributes:
         servers: host and port of each.
         request_s: seconds to wait for a connection, and for each answer.
-        tls, ca: whether connections are encrypted, and the file with the authorities; empty for those of the machine.
+        tls, ca: whether connections are encrypted, and the file with the authorities; empty for the machine's authorities.
         ca_key: the option that has ``ca``, for errors.
-        most: how many items a list of an answer may have.
+        most: the maximum number of items in a list of an answer.
     """
 
     servers: tuple[tuple[str, int], ...]
@@ -72,14 +72,14 @@ class HiveConnection:
             ) from None
 
     def send(self, method: str, *arguments: object) -> Any:
-        """Send one request. Raises what Thrift's client raises: one of the metastore's own exceptions, or another one of `failures`."""
+        """Send one request. Raises the errors of Thrift's client: the metastore's own exceptions, or others of `failures`."""
         if self._client is None:
             self._open()
         return getattr(self._client, method)(*arguments)
 
     @property
     def failures(self) -> tuple[type[Exception], ...]:
-        """What a request raises if it fails."""
+        """Return the classes of errors that a request raises."""
         from thrift.Thrift import TException  # noqa: PLC0415
 
         return (TException, OSError, EOFError, UnicodeError)

@@ -18,7 +18,7 @@ _READ_SHARE = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """An encrypted connection: files with more authorities, and with the certificate and key of this client; empty for none."""
+    """An encrypted connection: files with additional authorities, and with the certificate and key of this client; empty for none."""
 
     ca: str = ""
     certificate: str = ""
@@ -36,7 +36,7 @@ class Login:
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeper:
-    """The servers, and how long to wait for them.
+    """The servers, and the time-outs for them.
 
     Attributes:
         hosts: servers with their ports, separated by commas.
@@ -127,7 +127,7 @@ class ZooKeeperSession:
             raise
 
     def call(self, method: str, *arguments: Any, **named: Any) -> Any:
-        """Call one of kazoo's asynchronous methods, and wait for the answer. Raises kazoo's errors about nodes as they are."""
+        """Call one of kazoo's asynchronous methods, and wait for the answer. Raises kazoo's errors about nodes unchanged."""
         with self.errors(kazoo_errors.NoNodeError, kazoo_errors.NodeExistsError, kazoo_errors.BadVersionError):
             try:
                 return getattr(self._client, f"{method}_async")(*arguments, **named).get(
@@ -167,7 +167,7 @@ class ZooKeeperSession:
 
 
 def hosts_of(url: str, port: int) -> str:
-    """Return the servers of ``hoodie.write.lock.zookeeper.url``; those without a port get the given one. Raises `InvalidOptionError`."""
+    """Return the servers of ``hoodie.write.lock.zookeeper.url``; servers without a port get the given port. Raises `InvalidOptionError`."""
     hosts = [host.strip() for host in url.split(",") if host.strip()]
     if not hosts or any("/" in host or "@" in host for host in hosts):
         raise InvalidOptionError(

@@ -78,9 +78,9 @@ class DynamoDbLockServer:
         where: the table.
         key: the item.
         lease_ms: milliseconds that others wait for a new version number.
-        clock: measures what is observed.
+        clock: measures the observation times.
         process: reports whether a holder of this machine has ended.
-        observed: the version numbers that were seen.
+        observed: the version numbers that this process has seen.
     """
 
     where: DynamoDb
@@ -191,7 +191,7 @@ class DynamoDbAcquisition(Acquisition):
 
 @dataclass(frozen=True, slots=True)
 class DynamoDbCounter:
-    """Times that rise over all processes: a number in an item, which one request raises."""
+    """Times that increase over all processes: a number in an item, which each request increases."""
 
     where: DynamoDb
     key: str

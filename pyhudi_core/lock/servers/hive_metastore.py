@@ -80,11 +80,11 @@ class HiveLockServer:
 
     Args:
         where: the metastore.
-        database, table: the name, which Hive reads without case.
+        database, table: the name; case does not matter, as in Hive.
         heartbeat_s: longest time between two heartbeats of a holder.
-        clock: measures what is observed.
+        clock: measures the observation times.
         process: reports whether a holder of this machine has ended; its lock is removed at once.
-        observed: what was seen of the heartbeats of others.
+        observed: the observed heartbeats of other writers.
     """
 
     where: HiveMetastore
@@ -214,7 +214,7 @@ class HiveAcquisition:
     def _others(self) -> list[Any]:
         """Return the requests of other writers.
 
-        Abandoned requests are removed: those whose process has ended, and those without a heartbeat for the metastore's time.
+        Abandoned requests are removed: their process has ended, or they sent no heartbeat for the metastore's time.
         """
         server, queue = self._server, self._queue()
         now = server.clock.monotonic()

@@ -33,7 +33,7 @@ _RELEASE = "DELETE FROM pyhudi_locks WHERE name = :name AND token = :token"
 
 @dataclass(frozen=True, slots=True)
 class SqlOptions:
-    """Where the database is, and how long a lock lasts. The address can contain a password, so it is not shown."""
+    """The location of the database, and the length of a lease. The address can contain a password, so it is not shown."""
 
     url: str = lock_option(
         "pyhudi.lock.sql.url", "",
@@ -49,8 +49,8 @@ class SqlLockServer:
     """A lock's row.
 
     Args:
-        database: where the row is.
-        name: the row; the table's location.
+        database: the database with the row.
+        name: the key of the row: the table's location.
         lease_s: seconds after which others may take a lock that is not renewed.
         process: reports whether a holder of this machine has ended; its lock is taken at once.
     """

@@ -3,7 +3,7 @@
 Hudi uses Curator's InterProcessMutex: each writer creates an ephemeral, sequential node ``_c_<unique>-lock-<number>`` below the lock's node,
 and the lowest number has the lock. An ephemeral node ends with the session of its writer, so a dead writer's lock ends by itself.
 
-Each acquisition has a session of its own. A renewal is a write to the own node, not a read. A server that has lost its leader still answers reads,
+Each acquisition has a session of its own. A renewal is a write to its own node, not a read. A server that has lost its leader still answers reads,
 although the leader may have ended the session meanwhile.
 """
 

@@ -66,7 +66,7 @@ class ArchivalResult(ServiceResult):
     merges: int = 0
 
     def and_then(self, later: ArchivalResult) -> ArchivalResult:
-        """Return the sum of both results. The reason (``why_not``) is that of the later one."""
+        """Return the sum of both results. The reason (``why_not``) comes from the later result."""
         instants, deleted = self.instants + later.instants, self.deleted + later.deleted
         return ArchivalResult(instants, later.why_not, self.swept + later.swept, deleted, self.merges + later.merges)
 

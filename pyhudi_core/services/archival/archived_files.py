@@ -50,7 +50,7 @@ def rows_of(folder: TimelineFolder, instants: Sequence[Instant]) -> list[History
 def drop_archived(folder: TimelineFolder) -> int:
     """Delete the files of archived instants, pending files first, then completed ones, oldest first and one at a time; return their number.
 
-    The archived timeline is read again before. Instants newer than a pending write that is not archived stay: a delayed process may just have
+    First, the archived timeline is read again. Instants newer than a pending write that is not archived stay: a delayed process may just have
     announced the write, and its requested time must remain the smallest on the timeline.
     """
     # The archived timeline is read first, so that the later listing shows every instant announced since.

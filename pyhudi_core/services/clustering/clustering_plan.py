@@ -91,7 +91,7 @@ class ClusteringGroup:
         return sum(piece.size for piece in self.slices)
 
     def to_avro(self, location: str) -> dict[str, Any]:
-        """Return a ``HoodieClusteringGroup``; ``location`` is that of the table."""
+        """Return a ``HoodieClusteringGroup``; ``location`` is the table's location."""
         logs = [log for piece in self.slices for log in piece.logs]
         log_bytes = sum(log.size for log in logs)
         bases = [0 if piece.base is None else piece.base.size for piece in self.slices]
@@ -212,7 +212,7 @@ class ClusteringPlan:
 class ClusteringWork:
     """The work that a requested file describes. Its slices have no sizes.
 
-    ``checkpoint`` is that of the plan.
+    ``checkpoint`` is the plan's checkpoint.
     """
 
     groups: tuple[ClusteringGroup, ...]

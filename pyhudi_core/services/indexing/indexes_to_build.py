@@ -32,8 +32,8 @@ def plan_indexing(
     asked: Sequence[str] | None,
     definitions: Sequence[IndexDefinition] = (),
 ) -> IndexingPlan:
-    """Return what would be built now. ``asked``: the requested partitions; None for those of the options. ``definitions``: definitions of new indexes
-    among them.
+    """Return what would be built now. ``asked``: the requested partitions; None for the partitions that the options name. ``definitions``:
+    definitions of new indexes among them.
 
     Raises `InvalidOptionError` for a partition that this service does not build.
     """

@@ -77,7 +77,7 @@ class IndexingResult(PlannedResult):
 class Indexing(PlannedService[IndexingPlan, IndexingWork, IndexingResult]):
     """Indexing of one table.
 
-    ``asked``: the partitions to plan; None for those that the options name. ``definitions``: definitions of new indexes on columns.
+    ``asked``: the partitions to plan; None for the partitions that the options name. ``definitions``: definitions of new indexes on columns.
     """
 
     name = "indexing"
@@ -93,7 +93,7 @@ class Indexing(PlannedService[IndexingPlan, IndexingWork, IndexingResult]):
         self.definitions = tuple(definitions)
 
     def plan(self, partitions: Sequence[str] | None = None, *, triggered: bool = False) -> IndexingPlan:
-        """Return what `schedule` would plan now. ``partitions``: such as ``["record_index"]``; None for those that the options name."""
+        """Return what `schedule` would plan now. ``partitions``: such as ``["record_index"]``; None for the partitions that the options name."""
         if partitions is not None:
             return Indexing(self.context, partitions).plan()
         return of_table(self.context, super().plan(triggered=triggered))
@@ -116,7 +116,7 @@ class Indexing(PlannedService[IndexingPlan, IndexingWork, IndexingResult]):
         *,
         progress: ServiceProgress | None = None,
     ) -> IndexingResult:
-        """Execute pending plans that no process executes; then plan and build ``partitions`` (None: those of the options)."""
+        """Execute pending plans that no process executes; then plan and build ``partitions`` (None: the partitions that the options name)."""
         if partitions is not None:
             return Indexing(self.context, partitions).run(spark, gate, extra_metadata, progress=progress)
         return super().run(spark, gate, extra_metadata, progress=progress)

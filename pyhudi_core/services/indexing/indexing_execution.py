@@ -258,7 +258,7 @@ _CHANGING = frozenset({Action.CLEAN, Action.RESTORE})
 
 @dataclass(slots=True)
 class LoggedCommits:
-    """The commits since ``base``. ``known`` are those that have logged their entries."""
+    """The commits since ``base``. ``known``: the commits whose entries are logged."""
 
     transaction: Transaction
     base: Timeline

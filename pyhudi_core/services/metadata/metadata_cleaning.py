@@ -1,7 +1,7 @@
 """Cleaning of the metadata table: file slices that a compaction has replaced are deleted (specification, "Metadata Table").
 
 This is the cleaning service for the metadata table. Readers need only its newest state, so older slices are kept only for readers that are still
-reading them. Their number is that of Hudi 1.0: a fifth more than the data table's policy, and at least 20 commits. As in Hudi, a commit cleans only
+reading them. As many stay as in Hudi 1.0: a fifth more than the data table's policy, and at least 20 commits. As in Hudi, a commit cleans only
 if the last compaction is some commits old. Only a compaction makes slices removable, and planning a clean costs as much as a small commit. So there
 is one clean after every second compaction, shortly before the next: then most files can be deleted. If the timeline is too short to show two
 compactions, there is a clean after each.
@@ -70,7 +70,7 @@ class MetadataCleaning(AtMetadataTable[CleaningPlan, PlannedClean, CleaningResul
 
 
 def options_of(data: CleaningOptions) -> CleaningOptions:
-    """Return the cleaning options of a metadata table, derived from those of its data table."""
+    """Return the cleaning options of a metadata table, derived from the data table's options."""
     return replace(
         data,
         commits=max(_LEAST_COMMITS, math.ceil(data.commits * _MORE)),

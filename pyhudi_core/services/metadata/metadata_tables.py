@@ -1,7 +1,7 @@
 """The metadata table of a table, for its owner: show, make, remove or replace it (specification, "Metadata Table").
 
 Every commit updates a listed metadata table. This module changes which partitions are listed. Each change is one decision under the table's lock,
-while other writers write; `MetadataTableOf.plan` shows the change before.
+while other writers write; `MetadataTableOf.plan` shows a change without making it.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class MetadataTableOf(OfTable):
         """Make the metadata table, or the partitions that are not listed yet; other writers may write meanwhile.
 
         Args:
-            partitions: such as ``["column_stats", "record_index"]``; None for those that the options name.
+            partitions: such as ``["column_stats", "record_index"]``; None for the partitions that the options name.
             spark: a session on which the keys for a record index are read; None reads them in this process.
 
         Raises `UnsupportedTableError` if writes could not keep the partitions correct or if another program is writing, and `DuplicateKeyError` if a
@@ -147,7 +147,7 @@ class MetadataTableOf(OfTable):
         return metadata_build.build_partitions(self.context, self._of_index(definition), engine, [definition])
 
     def rebuild(self, spark: Any = None) -> Built:
-        """Build the metadata table again, with those of its partitions that this release can update, then replace the old one.
+        """Build the metadata table again, with all of its partitions that this release can update, then replace the old one.
 
         If the table cannot be read, the old metadata table stays. Between its removal and the new one, readers list folders; if this process dies
         then, the table has no metadata table. Raises `UnsupportedTableError` if another program is writing.
@@ -197,7 +197,7 @@ class MetadataTableOf(OfTable):
             raise metadata_build.refusal(self.context, why)
 
     def _of_index(self, definition: IndexDefinition, listed: Sequence[str] = ()) -> dict[str, int]:
-        """Return the unlisted partitions of an index, including those that it needs."""
+        """Return the unlisted partitions of an index, and of the indexes that it needs."""
         wanted = [*sorted(needs_of(definition.name)), definition.name]
         groups = metadata_build.asked_for(self.context, wanted, {definition.name})
         return {name: count for name, count in groups.items() if name not in listed}

@@ -1,6 +1,6 @@
 """Find the commits that a restore would undo, and reasons to refuse it (specification, "Restore").
 
-The point is a completed commit; commits that completed after it are undone. The restored state is the one that readers saw when the point was the
+The point is a completed commit; commits that completed after it are undone. The restored state is the state that readers saw when the point was the
 newest commit. Hudi compares requested times instead; the results differ only for commits that ran at the same time.
 
 A restore deletes the files of undone commits, and cannot bring back deleted files. So the files of the point's state must exist, and no writer,
@@ -161,7 +161,7 @@ def _said(commit: Instant, *, utc: bool) -> str:
 
 
 def not_alone(context: TableContext, time: str, later: list[str]) -> InvalidOptionError:
-    """Return the error for a commit that is to be undone alone, but has later commits. Their requested times are given, oldest first."""
+    """Return the error for a commit that is to be undone without its later commits. Their requested times are given, oldest first."""
     return InvalidOptionError(
         f"{len(later)} commits completed after {time}, {later[0]} the first of them, so it cannot be rolled back alone",
         table=context.table,
@@ -214,7 +214,7 @@ def _refuse_saved(context: TableContext, timeline: Timeline, later: tuple[Instan
 
 
 def _refuse_archived(context: TableContext, timeline: Timeline, point: Instant) -> None:
-    """Raise an error if a commit after the point is archived. This is possible if it ran at the same time as the point."""
+    """Raise an error if a commit after the point is archived. This is possible if that commit ran at the same time as the point."""
     if not timeline.has_history:
         return
     archived = next(iter(context.folder.history.completed_between(point.completion_time or "", _LAST)), None)

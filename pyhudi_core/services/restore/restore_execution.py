@@ -110,7 +110,7 @@ def _forget(context: TableContext, requested_time: str) -> None:
 
 
 def _metadata(context: TableContext, requested_time: str, work: RestoreWork, took_ms: int) -> dict[str, Any]:
-    """Return the content of a completed restore: for each instant, that of its rollback."""
+    """Return the content of a completed restore: for each instant, the content of its rollback."""
     return {
         "startRestoreTime": requested_time,
         "timeTakenInMillis": took_ms,

@@ -31,7 +31,7 @@ class Undone:
 
     @property
     def instant(self) -> Instant:
-        """The instant in the state requested."""
+        """The instant, in the state REQUESTED."""
         return Instant(self.requested_time, Action(self.action), State.REQUESTED)
 
 

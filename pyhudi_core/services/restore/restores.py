@@ -128,7 +128,7 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
         deleted.
 
         With ``keep`` no file is deleted: the rows of that state are written again as a new commit, and the current state stays under a savepoint. A
-        restore to that savepoint brings it back. ``plan`` and ``plan_keeping`` show before what would be done. Raises as `schedule`.
+        restore to that savepoint brings it back. ``plan`` and ``plan_keeping`` only show what would be done. Raises as `schedule`.
         """
         return self.run_keeping(to, before=before) if keep else self.run(to, before=before)
 
@@ -207,7 +207,7 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
         return [restore for restore in self.waiting() if restore.state is State.INFLIGHT]
 
     def cancel(self, instant: Instant | str) -> bool:
-        """Remove a planned restore that no process has begun from the timeline. Returns False if there is none."""
+        """Cancel a planned restore that no process has begun: remove it from the timeline. Returns False if there is none."""
         time = self._time_of(instant)
         removed: list[Instant] = []
 
@@ -309,7 +309,8 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
         return any(self.target.before_time in begun.get(restore.requested_time, ()) for restore in self._pending())
 
     def _asked_for(self, timeline: Timeline) -> Instant | None:
-        """Return the planned restore that no process has begun, if it has this target and undoes what a restore to the target would undo now.
+        """Return the planned restore that no process has begun, if it has this target and undoes the same commits as a restore to the target would
+        now.
 
         Raises `InvalidOptionError` if the target is not a commit of the timeline.
         """

@@ -1,6 +1,6 @@
 """The rollback of one instant that the caller names: a pending write, or the newest commit (specification, "Rollback").
 
-A pending write is rolled back as that of a dead writer (``transaction/rollback.py``). A completed commit may have been read, so undoing it is a
+A pending write is rolled back like a write of a dead process (``transaction/rollback.py``). A completed commit may have been read, so undoing it is a
 restore to the commit before it (``services/restore/restores.py``). Only the newest commit can be undone alone: later commits may depend on its rows.
 """
 

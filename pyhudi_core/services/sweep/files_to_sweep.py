@@ -192,7 +192,7 @@ class _State:
     Attributes:
         latest_ms: files that were changed later stay.
         needed: requested times of all instants that may still be committed.
-        living: those of ``needed``, and those of instants that are pending only in the metadata table.
+        living: the instants in ``needed``, and instants that are pending only in the metadata table.
         newest: the greatest known time.
     """
 

@@ -26,7 +26,7 @@ class SweepResult(ServiceResult):
     """The result of a sweep. ``instants`` is empty, because a sweep is not on the timeline.
 
     Attributes:
-        data_files: paths relative to the table; those of the metadata table begin with its folder.
+        data_files: paths relative to the table; paths in the metadata table begin with its folder.
         markers, staged, temporaries: number of files of each kind.
         unpublished: number of commits of the metadata table that could never complete.
         bytes: size of all files of the plan.

@@ -77,7 +77,7 @@ def _known_word(word: str | None) -> str:
 
 
 def archived_log(folder: TimelineFolder, kept: Timeline, archive: str) -> tuple[list[ConvertedFile], int]:
-    """Return a file for the archived instants that are not kept, in the folder ``archive`` of ``.hoodie``, and their number.
+    """Return a file in the folder ``archive`` of ``.hoodie`` for the archived instants that are not kept, and the number of these instants.
 
     Instants that the folder already has from the time before an upgrade are not written again. Raises `CorruptTimelineError` if an archived file
     cannot be read.

@@ -1,7 +1,7 @@
 """Change between versions 8 and 9: timeline and files are the same, so one decision changes properties and index definitions (versions 3.2 and 3.3).
 
-The decision replaces the index definitions (in version 9 each names its own version), the properties of the metadata table, and then those of the
-table. Before a table is lowered, a separate decision drops indexes of the second version. Writes that began in the other version are not published
+The decision replaces the index definitions (in version 9 each names its own version), the metadata table's properties, then the table's properties.
+Before a table is lowered, a separate decision drops indexes of the second version. Writes that began in the other version are not published
 (`TableConfig.refuse_writing`).
 """
 

@@ -123,7 +123,7 @@ def _reasons(
 
 
 def _why_not_next(context: TableContext, instant: Instant, stat: WriteStat, piece: FileSlice | None) -> str:
-    """Say why a file is not the next one in its file group, whose newest slice is ``piece``."""
+    """Say why a file is not the next file of its file group; ``piece`` is the newest slice of the group."""
     info = context.storage.head(stat.path)
     if info is None:
         return "a file of it is gone"
@@ -157,7 +157,7 @@ def _keys_elsewhere(
 
 
 def take_over(context: TableContext, how: Execution) -> tuple[Instant, ...]:
-    """Put every commit that can be taken over on the timeline, oldest first, each by one decision. Return their instants.
+    """Take over the left commits without a ``why_not``, oldest first, each by one decision. Return their instants.
 
     Raises `CommitConflictError` if another process changes the table meanwhile.
     """

@@ -152,7 +152,7 @@ def _logs(snapshot: Snapshot) -> Iterator[str]:
 
 
 class _CleanOfLogs(Cleaning):
-    """A clean of all but the newest slices. It records that states before the newest commit are gone, so Hudi refuses to read them."""
+    """Clean all but the newest slices. It records that states before the newest commit are gone, so Hudi refuses to read them."""
 
     def _planned(self, timeline: Timeline, *, triggered: bool) -> CleaningPlan:
         found = super()._planned(timeline, triggered=triggered)

@@ -192,7 +192,7 @@ def finish_or_undo(context: TableContext) -> bool:
 
 
 def _is_decided(context: TableContext, time: str) -> bool:
-    """Say whether the table is raised, or whether the latest decision is that of this upgrade, which any process may publish at any time."""
+    """Say whether the table is raised, or whether the latest decision belongs to this upgrade; any process may publish it at any time."""
     if _version(context) != context.config.version:
         return True
     record = record_store(context.root).read()
@@ -377,7 +377,7 @@ def _newest_logs(snapshot: Snapshot, partition: str) -> Iterator[tuple[Group, st
 
 @dataclass(slots=True)
 class SettlingRun(CompactionRun):
-    """Writes these base files. The transaction's context has the properties of the new version, the snapshot those of the present version."""
+    """Writes these base files. The transaction's context has the properties of the new version, the snapshot has the present ones."""
 
     @classmethod
     def of(

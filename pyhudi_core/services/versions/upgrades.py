@@ -47,7 +47,7 @@ class Upgrades(OfTable):
     def plan(self, to: int = OLDEST_WRITTEN, *, roll_back: bool = False) -> VersionPlan:
         """Return what an upgrade would do, or why it would be refused. Changes nothing.
 
-        ``roll_back``: the programs of pending writes without a heartbeat have ended.
+        ``roll_back`` says that the programs of pending writes without a heartbeat have ended.
         """
         with at_table(self.context.table):
             _refuse_unknown(to)
@@ -122,7 +122,7 @@ class Upgrades(OfTable):
         return replace(ended, taken_over=len(taken), why_not="")
 
     def _end_after_decision(self, engine: Engine, listed: tuple[str, ...], version: int) -> VersionResult:
-        """Do what is left, as `_end` does, where a decision stands whatever fails now; then the result says what is left to do."""
+        """Do what remains, as `_end` does, where a decision stands whatever fails now; then the result lists what still remains."""
         try:
             return self._end(engine, listed)
         except HudiError as error:

@@ -93,7 +93,7 @@ class LayoutOne(TimelineLayout):
         return min((i.requested_time for i in instants if i.is_pending and i.action in DATA_ACTIONS), default=None)
 
     def follows(self, stat: WriteStat) -> bool:
-        """Return True only for base files: the previous commit of a log is the time in its name, which may be that of a pending compaction."""
+        """Return True only for base files: the previous commit of a log is the time in its name, which may be the time of a pending compaction."""
         return not split(stat.path)[1].startswith(".")
 
     def refuse_false_time(self, instant: Instant, table: str, path: str, *, utc: bool) -> None:

@@ -1,4 +1,4 @@
-"""The metadata table that options ask for: made with a new table, or before the first write to a table that has none."""
+"""The metadata table that options request: made with a new table, or before the first write to a table without one."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _log = logging.getLogger(__name__)
 
 
 def make_if_due(context: TableContext, engine: Engine) -> bool:
-    """Make the metadata table that the options ask for, before a write, if the table has none. Returns whether one was made.
+    """Make the metadata table that the options request, before a write, if the table has none. Returns whether a metadata table was made.
 
-    While another program writes there cannot be one; then the write goes on without, and the next write tries again. A
-    metadata table that is there gets no other partition, so an option that asks for one is warned about; so is one that asks for a partition of a
-    metadata table that no option makes. Raises as `build_partitions`.
+    While another program writes, no metadata table can be made; the write continues without it, and the next write tries again. An existing metadata
+    table gets no further partition, so a warning is logged if an option requests one, or requests a partition although no option makes a metadata
+    table. Raises as `build_partitions`.
     """
     options, listed = context.options.metadata, context.config.metadata_partitions
     for asked, name in ((options.record_index, names.RECORD_INDEX), (options.bloom_filters, names.BLOOM_FILTERS)):
@@ -60,9 +60,9 @@ def gets_record_index(config: TableConfig, options: MetadataOptions) -> bool:
 
 
 def make_first(context: TableContext) -> bool:
-    """Make the metadata table of a table that was just created. Returns whether one was made.
+    """Make the metadata table of a table that was just created. Returns whether a metadata table was made.
 
-    So two first writers need not agree on who makes it. The table exists whatever happens here: an error is logged. With
+    So two first writers need not agree on who makes the metadata table. The table exists even if this fails: an error is only logged. With
     ``hoodie.metadata.enable=true`` the first write tries again.
     """
     options = context.options.metadata

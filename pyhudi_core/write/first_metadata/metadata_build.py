@@ -1,13 +1,13 @@
-"""Make a metadata table for a table that has none, or another partition of one that it has (specification, "Metadata Table").
+"""Make a metadata table for a table without one, or a further partition of an existing metadata table (specification, "Metadata Table").
 
-Nothing of it is below ``.hoodie/metadata`` before it is decided. Its files are made from one state of the table, and staged. Then one decision
-publishes them together with the list in the table's properties, and any process can finish that. If anything completed since that state, the
-decision is refused, and the build begins again. So readers see a whole metadata table or none. A process that dies leaves staged bytes only; the
-next writer removes them.
+Before the decision, no file of it is below ``.hoodie/metadata``. Its files are made from one state of the table, and staged. Then one decision
+publishes the files together with the list in the table's properties; any process can finish the publication. If an instant completed after that
+state, the decision is refused, and the build begins again. So readers see a complete metadata table or none. A process that dies leaves only staged
+bytes; the next writer removes them.
 
-The build has no instant on the table's timeline; Hudi's has none either. Its reservation (the heartbeat) stands for it: the decision counts as long
-as that file is there. A write of ours that runs at the same time is planned again by its own commit, because it does not know the new partitions. A
-pending write of another program would not do that, so nothing is built beside one.
+The build has no instant on the table's timeline; Hudi's has none either. Its reservation (the heartbeat) takes the place of an instant: the decision
+is valid as long as that file exists. A write of ours that runs at the same time is planned again by its own commit, because it does not know the new
+partitions. A pending write of another program would not be planned again, so nothing is built while one is pending.
 """
 
 from __future__ import annotations
@@ -81,9 +81,9 @@ Groups = Mapping[str, int]
 @dataclass(frozen=True, slots=True)
 @printable
 class Built:
-    """What a build did: the partitions that it made (none: all were there already), and how many file groups each has.
+    """The result of a build: the partitions that it made (none if all existed), and the number of file groups of each.
 
-    ``why_not``: which of the partitions that were there before it left out, and why; only if a metadata table was built again.
+    ``why_not``: existing partitions that were left out, and why; only if a metadata table was built again.
     """
 
     partitions: Mapping[str, int] = field(default_factory=dict)
@@ -98,7 +98,7 @@ class Built:
 
 
 def wanted_partitions(config: TableConfig, options: MetadataOptions) -> dict[str, int]:
-    """Return the partitions that a new metadata table gets by the options, and the least number of file groups of each."""
+    """Return the partitions of a new metadata table by the options, each with its minimum number of file groups."""
     found = {names.FILES: 1}
     plain = config.bootstrap_base_path is None
     if options.column_stats and plain:
@@ -123,12 +123,12 @@ def build_partitions(
 ) -> Built:
     """Make the partitions that the table does not list yet; ``files`` is always one of them. Other writers may write meanwhile.
 
-    ``definitions``: of indexes among them that the table does not define yet. ``drop`` removes the metadata table that the new one replaces. It is
-    called when the new one is staged: a table that cannot be read keeps the old one. ``is_new``: the table was created just now, by this process, so
-    the first attempt begins with what is known of it. What others did since then shows under the lock.
+    ``definitions``: definitions of new indexes among the partitions. ``drop`` removes the metadata table that the new one replaces, after the new
+    one is staged. So if the table cannot be read, the old one stays. ``is_new``: this process has
+    just created the table, so the first attempt uses its knowledge of the table. Changes by other writers since then are detected under the lock.
 
-    Raises `UnsupportedTableError` if one could not be kept true, or if another program is writing; `DuplicateKeyError` if a record index is asked for
-    and a key is in the table twice; `CommitConflictError` if others commit faster than this builds. Then the table is as before.
+    Raises `UnsupportedTableError` if a partition could not be kept up to date, or if another program is writing; `DuplicateKeyError` if a record
+    index is wanted and a key is in the table twice; `CommitConflictError` if others commit faster than this builds. The table is then unchanged.
     """
     new = [context] if is_new else []
 
@@ -142,15 +142,15 @@ def build_partitions(
 
 
 def unlisted(context: TableContext) -> TableContext:
-    """Return the table as it is without its metadata table."""
+    """Return the table as if it had no metadata table."""
     changes = {LISTED: None, metadata_removal.INFLIGHT: None}
     config = context.config.with_properties(changes, table=context.table)
     return replace(context, config=config, companions=())
 
 
 def makeable(context: TableContext, partitions: Collection[str], added: Collection[str] = ()) -> dict[str, int]:
-    """Return the partitions that this release makes, and the least number of file groups of each. Indexes that users defined are among them if they
-    are among ``partitions``; ``added``: those that are not defined yet.
+    """Return the partitions that this release can make, each with its minimum number of file groups. Includes the indexes of users that
+    ``partitions`` names; ``added``: indexes that are not defined yet.
     """
     options = context.options.metadata
     defined = {*metadata_update.definitions_of(context, partitions), *added}
@@ -165,9 +165,9 @@ def makeable(context: TableContext, partitions: Collection[str], added: Collecti
 
 
 def asked_for(context: TableContext, partitions: Sequence[str] | None, added: Collection[str] = ()) -> dict[str, int]:
-    """Return the partitions that were asked for, ``files`` first, with their least numbers of file groups; None: those of the options.
+    """Return the wanted partitions, ``files`` first, with their minimum numbers of file groups; None means the partitions of the options.
 
-    ``added``: indexes that are not defined yet. Raises `InvalidOptionError` for one that this release does not make.
+    ``added``: indexes that are not defined yet. Raises `InvalidOptionError` for a partition that this release does not make.
     """
     if partitions is None:
         return wanted_partitions(context.config, context.options.metadata)
@@ -210,7 +210,7 @@ def _attempt(
     drop: Callable[[], object] | None,
     new: TableSeen | None = None,
 ) -> Built:
-    """Make one attempt; ``new``: that of a table in which nothing was when it was created."""
+    """Make one attempt; ``new``: whether the table was empty when it was created."""
     context = known if drop is None else unlisted(known)
     refusals.at_begin(cases.at_begin(context, OperationType.INDEX))
     wanted = (names.FILES, *(name for name in groups if name != names.FILES))
@@ -239,10 +239,10 @@ def _has_an_entry_a_row(partition: str) -> bool:
 
 
 def sized(context: TableContext, snapshot: Snapshot, groups: Groups) -> dict[str, int]:
-    """Return the numbers of file groups, with as many as this state of the table needs for indexes with an entry for each row.
+    """Return the numbers of file groups; indexes with an entry for each row get enough groups for the rows of this state.
 
-    As Hudi counts: one for each GB, with room for as many rows again. Of slices with logs the most rows that they can have count, because too many
-    file groups do less harm than too few.
+    Counts as Hudi does: one group for each GB, with room for as many rows again. For slices with logs, the greatest possible number of rows counts,
+    because too many file groups are less harmful than too few.
     """
     of_rows = [name for name in groups if _has_an_entry_a_row(name)]
     if not of_rows:
@@ -260,9 +260,9 @@ def definitions_change(
     *,
     is_new: bool = False,
 ) -> Publication | None:
-    """Return the staged change of the index definitions: those that are added, and that of new column statistics. None if nothing changes.
+    """Return the staged change of the index definitions: added definitions, and the definition of new column statistics. None if nothing changes.
 
-    ``is_new``: there were none.
+    ``is_new``: there were no definitions.
     """
     context, found = staging.transaction.context, list(added)
     version = context.config.index_version
@@ -278,8 +278,8 @@ def definitions_change(
 
 
 def next_number(context: TableContext, timeline: Timeline) -> int:
-    """Return the number of the next build of a partition: above those of all builds before. Raises `UnsupportedTableError` if the metadata table is
-    out of date.
+    """Return the number of the next build of a partition: greater than the number of every earlier build. Raises `UnsupportedTableError` if the
+    metadata table is out of date.
     """
     if not context.config.metadata_partitions:
         return 0
@@ -293,7 +293,7 @@ def next_number(context: TableContext, timeline: Timeline) -> int:
 
 
 def foreign_writes(context: TableContext, timeline: Timeline) -> list[str]:
-    """Pending writes of other programs. A plan of a table service counts only after somebody began to execute it."""
+    """Return the pending writes of other programs. A plan of a table service counts only if its execution has begun."""
     return [
         instant.requested_time
         for instant in timeline.pending
@@ -325,7 +325,7 @@ def refusal(context: TableContext, why: str, hint: str = _ASK_OTHERS) -> Unsuppo
 
 @dataclass(slots=True)
 class _Build:
-    """One attempt: ``missing`` are the partitions to make, of the state that ``snapshot`` shows; ``added`` are new definitions of indexes.
+    """One attempt: ``missing``: the partitions to make, from the state in ``snapshot``; ``added``: new definitions of indexes.
 
     ``drop`` as in `build_partitions`.
     """
@@ -338,7 +338,7 @@ class _Build:
     drop: Callable[[], object] | None = None
 
     def run(self, *, is_new: bool = False) -> None:
-        """Stage the files, and publish them by one decision. Raises `CommitConflictError` if something completed since the snapshot.
+        """Stage the files, and publish them in one decision. Raises `CommitConflictError` if an instant completed after the snapshot.
 
         ``is_new`` as in `build_partitions`.
         """
@@ -381,7 +381,7 @@ class _BuildDecision:
     _afterwards: Ahead[TableConfig] | None = None
 
     def look(self) -> None:
-        """Read what the intent depends on beside the timeline: properties, index definitions, and what is in the metadata table's folder."""
+        """Read the facts for the intent besides the timeline: properties, index definitions, and the files in the metadata table's folder."""
         context = self.transaction.context
         root, executor = context.root, context.runtime.executor
 
@@ -406,12 +406,12 @@ class _BuildDecision:
 
     @property
     def target(self) -> str:
-        """The list of partitions after it."""
+        """Return the list of partitions after the build."""
         listed = self.transaction.context.config.metadata_partitions
         return ",".join(sorted({*listed, *(staged.first.partition for staged in self.builds)}))
 
     def intent(self, timeline: Timeline) -> StagedIntent | None:
-        """Return what is to be decided on this timeline; None if it is done. Raises `CommitConflictError` if the table is not as it was any more."""
+        """Return the decision's intent on this timeline; None if the build is done. Raises `CommitConflictError` if the table has changed."""
         context = self.transaction.context
         assert self._found is not None, "look comes first"
         assert self._left is not None, "look comes first"
@@ -464,7 +464,7 @@ class _BuildDecision:
         )
 
     def _defined(self) -> list[tuple[str, str]]:
-        """Return the path of the definitions, and where they are staged, if they change."""
+        """Return the path of the definitions, and the path of the staged definitions, if they change."""
         change = self.definitions
         if change is None:
             return []
@@ -472,21 +472,21 @@ class _BuildDecision:
         return [(change.path, f"{change.staged}#{begin}:{length}")]
 
     def after(self) -> None:
-        """When all is published: remove what is staged, and read the list as it is."""
+        """After the publication, remove the staged files, and read the present list of partitions."""
         context = self.transaction.context
         swept = partial(sweep_known, self.staging) if self._is_known else lambda: None
         all_of(context.root, context.runtime.executor, swept, self._read_afterwards)
 
     @property
     def _is_known(self) -> bool:
-        """Whether this process alone has staged, and no task of it."""
+        """Say whether only this process has staged files, and no task."""
         return all(file.staged in self.staging.held for built in self.builds for file in built.files)
 
     def _read_afterwards(self) -> None:
         self._afterwards = Ahead.of(partial(_config_now, self.transaction.context))
 
     def refuse_unpublished(self) -> None:
-        """Raise `CommitConflictError` if the decision was overtaken before it was published: its reservation was swept."""
+        """Raise `CommitConflictError` if another decision came before the publication, and the reservation was swept."""
         context = self.transaction.context
         config = _config_now(context) if self._afterwards is None else self._afterwards.get()
         listed = config.metadata_partitions
@@ -507,7 +507,7 @@ class _BuildDecision:
 
 
 def definitions_now(context: TableContext) -> bytes | None:
-    """Return the index definitions as they are; None if there are none."""
+    """Return the present index definitions; None if there are none."""
     try:
         return context.storage.get(context.config.index_defs_path)
     except ObjectNotFoundError:

@@ -1,6 +1,6 @@
-"""The first files of the metadata table's partitions, from one state of a table (`write.metadata_build` decides them).
+"""The first files of the metadata table's partitions, from one state of a table (`write.metadata_build` makes the decision).
 
-What is little is read here: the list of files, and the footers for statistics. Keys and filters are read and sorted by tasks.
+Small data is read here: the list of files, and the footers for statistics. Keys and filters are read and sorted by tasks.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pyhudi_core.write.metadata_part.file_indexes import built_files
 
 @dataclass(slots=True)
 class FirstFiles:
-    """Stages the first files of partitions (``built``), of the state that ``snapshot`` shows. ``definitions``: of indexes that users defined, by
+    """Stages the first files of the partitions ``built``, from the state in ``snapshot``. ``definitions``: the definitions of users' indexes, by
     partition.
     """
 
@@ -47,7 +47,7 @@ class FirstFiles:
         return StagedBuild(first, files, self.staging.later(first.completed_body(base)))
 
     def staged_base(self, first: FirstBuild) -> StagedBuild:
-        """Stage the base files alone, for file groups that are there. Raises as `built_index`."""
+        """Stage only the base files, for existing file groups. Raises as `built_index`."""
         base, nothing = self._base_files(first), self.staging.nothing()
         files = [Moved(file.path, file.staged) for file in base]
         files += [Moved(path, nothing) for path in first.pending_paths()]
@@ -76,7 +76,7 @@ class FirstFiles:
         return [GroupEntries(piece.partition, (), None, piece) for piece in self.snapshot.view.all_slices()]
 
     def _known(self) -> CommitChanges:
-        """Return all files with the ranges of their columns, read once."""
+        """Return all files with the ranges of their columns, which are read once."""
         if self._changes is None:
             form = metadata_update.statistics_form(self.transaction.context, self.built)
             self._changes = self._existing().changes(form)
@@ -92,7 +92,7 @@ class FirstFiles:
 
 
 def staged_groups(staging: Staging, first: FirstBuild) -> StagedBuild:
-    """Stage what makes the file groups of a partition: its metafile, and a log without records for each."""
+    """Stage the files that make the file groups of a partition: its metafile, and for each group a log without records."""
     return StagedBuild(first, _files_of_groups(staging, first), staging.later(first.completed_body(())))
 
 

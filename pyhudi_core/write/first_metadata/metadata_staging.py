@@ -1,6 +1,6 @@
-"""What a decision about the metadata table's partitions stages: where the bytes are, what publishes them, and what sweeps them up.
+"""The staged files of a decision about the metadata table's partitions: the location of their bytes, and their publication and removal.
 
-`write.metadata_build` makes partitions, `services.indexing.drop` removes some.
+`write.metadata_build` makes partitions, `services.indexing.drop` removes partitions.
 """
 
 from __future__ import annotations
@@ -29,19 +29,21 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A file of the metadata table (path below it), and where its bytes are staged (`replacing`)."""
+    """A file of the metadata table (path below it), and the location of its staged bytes (`replacing`)."""
 
     path: str
     staged: str
 
     @property
     def publication(self) -> Publication:
-        """Makes the file if it is not there, and only while this decision is the latest one."""
+        """Return the publication that makes the file if it does not exist, and only while this decision is the latest one."""
         return replacing(f"{names.FOLDER}/{self.path}", self.staged, digest(None))
 
 
 def replacing(path: str, staged: str, replaces: str) -> Publication:
-    """Return what replaces a file by staged bytes: by an object, or by a part of one (its path, ``#``, begin, ``:``, length)."""
+    """Return the publication that replaces a file by staged bytes: by an object, or by a part of an object (its path, ``#``, begin, ``:``,
+    length).
+    """
     found, _, place = staged.partition("#")
     begin, _, length = place.partition(":")
     part = (int(begin), int(length)) if place else None
@@ -50,7 +52,7 @@ def replacing(path: str, staged: str, replaces: str) -> Publication:
 
 @dataclass(frozen=True, slots=True)
 class StagedBuild:
-    """One partition, staged: its files, and where the bytes of its completed deltacommit are."""
+    """One staged partition: its files, and the location of the bytes of its completed deltacommit."""
 
     first: FirstBuild
     files: tuple[Moved, ...]
@@ -67,12 +69,12 @@ class StagedBuild:
 
 @dataclass(slots=True)
 class Staging:
-    """Puts bytes where a later decision finds them. Their paths begin as those of a commit's bytes do, so that the same sweeps find them.
+    """Stores bytes where a later decision finds them. Their paths begin like the paths of a commit's bytes, so that the same sweeps find them.
 
-    Little files are staged together, as parts of one object.
+    Small files are staged together, as parts of one object.
 
     Attributes:
-        held: the bytes of little files, by where they are staged.
+        held: the bytes of small files, by their staged paths.
         objects: the staged objects that this process has written, or will write.
     """
 
@@ -91,13 +93,13 @@ class Staging:
         return self.objects[-1]
 
     def kept(self, data: bytes) -> str:
-        """Stage bytes; returns their path."""
+        """Stage bytes; return their path."""
         path = self._next()
         self.transaction.context.root.put(path, data)
         return path
 
     def later(self, data: bytes) -> str:
-        """As `kept`; little is staged by `write`, together with the rest, and held until then."""
+        """Stage bytes as `kept` does; small files are held, and staged together by `write`."""
         if len(data) > _LITTLE:
             return self.kept(data)
         path = next(reversed(self._waiting), "")
@@ -111,31 +113,31 @@ class Staging:
         return place
 
     def nothing(self) -> str:
-        """As `later`, for empty files."""
+        """Stage an empty file, as `later` does."""
         self._nothing = self._nothing or self.later(b"")
         return self._nothing
 
     def write(self) -> None:
-        """Stage what is held. It stays held, for the process that publishes it."""
+        """Stage the held bytes. They stay held, for the process that publishes them."""
         context, waiting = self.transaction.context, self._waiting
         self._waiting = {}
         put = lambda path: context.root.put(path, bytes(waiting[path]))  # noqa: E731
         each(context.root, context.runtime.executor, put, waiting)
 
     def held_of(self, made: Iterable[tuple[str, str]]) -> dict[str, bytes]:
-        """Return the bytes of files that are held, by path. ``made``: paths, and where their bytes are staged."""
+        """Return the bytes of held files, by path. ``made``: paths, and the staged paths of their bytes."""
         return {path: self.held[staged] for path, staged in made if staged in self.held}
 
     def put(self, path: str, data: bytes) -> Moved:
-        """Stage a file of the metadata table, by `write`."""
+        """Stage a file of the metadata table; `write` stores it."""
         return Moved(path, self.later(data))
 
 
 @contextmanager
 def staged_decision(context: TableContext, seen: begin.TableSeen | None = None) -> Iterator[Transaction]:
-    """The reservation that a decision stands on. At the end its staged bytes and the reservation are removed, unless the outcome is not known.
+    """Yield the reservation of a decision. At the end the staged bytes and the reservation are removed, unless the outcome is unknown.
 
-    ``seen``: the table, if it was just looked at.
+    ``seen``: the table, if it was just read.
     """
     transaction = begin.reserve(context, Action.INDEXING, seen)
     try:
@@ -151,7 +153,7 @@ def staged_decision(context: TableContext, seen: begin.TableSeen | None = None) 
 
 
 def unclear(transaction: Transaction, what: str, unknown: OutcomeUnknown) -> CommitStateUnknownError:
-    """Return the error for a decision whose outcome is not known; ``what`` was to be done."""
+    """Return the error for a decision with an unknown outcome; ``what``: the action of the decision."""
     return CommitStateUnknownError(
         f"The storage failed while it was decided that partitions of the metadata table are {what}: {unknown.error.message}",
         token=transaction.token,
@@ -162,10 +164,10 @@ def unclear(transaction: Transaction, what: str, unknown: OutcomeUnknown) -> Com
 
 
 def _sweep(transaction: Transaction, *, done: bool) -> None:
-    """Remove the staged bytes and the reservation. What stays behind if this fails is harmless.
+    """Remove the staged bytes and the reservation. Files that stay after a failure are harmless.
 
-    The reservation goes last, because by it the next writer finds what a crash here leaves. But it goes first if the build is given up: without it
-    no process publishes the decision any more, if there is one, so no process needs the bytes.
+    The reservation is removed last, because it leads the next writer to the files of a crash. If the build is given up, the reservation is removed
+    first: without it no process publishes the decision any more, so no process needs the bytes.
     """
     context = transaction.context
     transaction.heartbeat.handle.cancel()
@@ -183,7 +185,7 @@ def _sweep(transaction: Transaction, *, done: bool) -> None:
 
 
 def sweep_known(staging: Staging) -> None:
-    """Remove the staged bytes that this process alone has written, when all is published. If that fails, `staged_decision` tries again."""
+    """After the publication, remove the staged bytes that only this process has written. After a failure, `staged_decision` tries again."""
     transaction = staging.transaction
     transaction.heartbeat.handle.cancel()
     try:

@@ -1,4 +1,4 @@
-"""The first files of a record index: where each key of an existing table is, written by tasks (specification, "Metadata Table").
+"""The first files of a record index: the location of each key of an existing table, written by tasks (specification, "Metadata Table").
 
 Keys are never collected: tasks read them from the table's file slices, sort them into the file groups of the index, and stage a base file for each.
 """
@@ -38,7 +38,7 @@ def built_index(
 ) -> list[FirstFile]:
     """Stage the base files of a record index of this state of the table, below paths that begin with ``prefix``.
 
-    Raises `DuplicateKeyError` if a key is in the table twice: the index has one place for each.
+    Raises `DuplicateKeyError` if a key is in the table twice: the index has one location for each key.
     """
     context = transaction.context
     slices = snapshot.view.all_slices()
@@ -60,7 +60,7 @@ def built_index(
 
 @dataclass(frozen=True, slots=True)
 class _Keys:
-    """Task function: the keys of the slices of its payload, each with its place, and the file group of the index that it goes to."""
+    """Task function: returns the keys of the slices of its payload, each with its location, and its file group of the index."""
 
     open_runtime: OpenRuntime
     merging: Merging
@@ -87,7 +87,7 @@ class _Keys:
         return self.by_group.of(pa.RecordBatch.from_arrays(columns, schema=_PLACES))
 
     def _instants(self, times: pa.Array) -> pa.Array:
-        """Requested times as milliseconds; a file has few different ones."""
+        """Return requested times as milliseconds; a file has few different times."""
         known = times.dictionary_encode()
         numbers = pa.array(
             [epoch_ms(str(time), utc=self.utc) or 0 for time in known.dictionary.to_pylist()], pa.int64()
@@ -97,7 +97,7 @@ class _Keys:
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """Task function: the places of some file groups of the index, sorted, to their staged base files."""
+    """Task function: writes the sorted locations of some file groups of the index to their staged base files."""
 
     open_runtime: OpenRuntime
     build: FirstBuild

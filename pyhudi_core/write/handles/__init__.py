@@ -9,5 +9,5 @@ How to add a write handle:
    ``write/plan.py``).
 3. Test it in ``tests/unit/write``, and its crashes in ``tests/reliability``.
 
-Code that rewrites files without new rows is a function here (`compact` is the example); its service calls it.
+Code that rewrites files without new rows is a function here (for example `compact`); its service calls it.
 """

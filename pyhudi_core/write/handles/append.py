@@ -1,14 +1,14 @@
-"""The append handle: new versions of rows, and deletes, to a log file on top of a slice (Hudi's ``HoodieAppendHandle``).
+"""The append handle: writes new versions of rows, and deletes, to a log file on top of a slice (Hudi's ``HoodieAppendHandle``).
 
-Each write makes a new log file, so storages need no append, and a rollback deletes files (decision 0039). An upsert reads nothing of the slice: which
-version of a row wins is decided when the slice is read, or compacted. The exception is a row that is older than the delete of its key in the logs,
-where the plan says that it matters (`LateRows` in ``write/pipeline.py``): it is left out, because it would come back when a compaction removes the
-delete.
+Each write makes a new log file, so storages need no append, and a rollback deletes files (decision 0039). An upsert does not read the slice: the
+winning version of a row is determined when the slice is read or compacted. The exception is a row that is older than the delete of its key in the
+logs, if the plan says that this matters (`LateRows` in ``write/pipeline.py``): such a row is left out, because it would come back when a compaction
+removes the delete.
 
 A delete has the ordering value of the row that it deletes. The logs of a slice are merged with each other before they meet the base file. So a late
-row would beat a delete without ordering value, and then lose against the base file's row, which would be back. Therefore a delete in a table with
-event-time ordering reads keys and ordering values of its slice. Deletes and inserts on a slice with logs read the slice too, to know which keys
-are there.
+row would win over a delete without ordering value, and then lose to the base file's row, which would reappear. Therefore a delete in a table with
+event-time ordering reads keys and ordering values of its slice. Deletes and inserts on a slice with logs also read the slice, to find out which keys
+exist.
 
 A file group may begin with a log (non-blocking concurrency control): then its slice has no file yet.
 
@@ -62,7 +62,7 @@ class AppendHandle:
         self._written: list[WrittenFile] = []
 
     def write(self, rows: pa.Table) -> None:
-        """As `WriteHandle.write`; called once, for all rows of the bucket."""
+        """Write all rows of the bucket, in one call, as `WriteHandle.write`."""
         if self._context.settings.deletes:
             self._append(rows.slice(0, 0), self._deletes_of(rows))
         elif self._logs.known is KnownKeys.UPDATE:
@@ -71,16 +71,16 @@ class AppendHandle:
             self._insert(rows)
 
     def close(self) -> list[WrittenFile]:
-        """As `WriteHandle.close`."""
+        """Close as `WriteHandle.close`."""
         return self._written
 
     def abandon(self) -> None:
-        """As `WriteHandle.abandon`."""
+        """Give up as `WriteHandle.abandon`."""
         if self._output is not None:
             self._output.abort()
 
     def _upsert(self, rows: pa.Table) -> None:
-        """New versions of rows. A row that takes its key to another partition is a delete here."""
+        """Append new versions of rows. A row whose key moves to another partition is a delete here."""
         leaves = leaving(rows)
         flagged = says_deleted(rows) & ~leaves
         kept = self._without_late(rows.filter(pa.array(~(leaves | flagged))))
@@ -94,7 +94,7 @@ class AppendHandle:
         self._note_new(kept.column(RECORD_KEY))
 
     def _insert(self, rows: pa.Table) -> None:
-        """Rows whose keys were deleted here. Raises `DuplicateKeyError` for the others, unless they are left out."""
+        """Append rows whose keys were deleted here. Raises `DuplicateKeyError` for the other rows, unless they are left out."""
         rows = self._without_known(rows)
         flagged = says_deleted(rows)
         new = self._without_late(rows.filter(pa.array(~flagged)))
@@ -140,13 +140,13 @@ class AppendHandle:
         self._written.append(WrittenFile(stat, writer.ranges))
 
     def _with_slice(self, stat: WriteStat) -> WriteStat:
-        """Return the stat in a table with change data capture: by the files of the slice Hudi finds what a log changed."""
+        """Return the stat for a table with change data capture: Hudi finds the changes of a log by the files of the slice."""
         base, logs = self._piece.base, (*(str(log.name) for log in self._piece.logs), stat.path.rpartition("/")[2])
         name = "" if base is None else str(base.name)
         return replace(stat, prev_commit=self._piece.requested_time, base_file=name, log_files=logs)
 
     def _open(self) -> LogFileName:
-        """Announce and open the log file; returns its name. Hudi's markers of logs say CREATE too, as each write makes its own logs."""
+        """Announce and open the log file; return its name. Hudi's markers of logs also say CREATE if each write makes its own logs."""
         settings, runtime, bucket = self._context.settings, self._context.runtime, self._bucket
         token = new_token(self._context.task, runtime.ids, salt=settings.salt)
         name = LogFileName(bucket.file_id, settings.requested_time, 1, token)
@@ -168,12 +168,12 @@ class AppendHandle:
         return Deletes(rows.column(RECORD_KEY), self._bucket.partition, orderings, self._positions(rows))
 
     def _flagged_deletes(self, rows: pa.Table) -> Deletes:
-        """Return the deletes of rows that come with their ordering values."""
+        """Return the deletes for rows that have their own ordering values."""
         ordering = list(self._context.settings.ordering)
         return self._deletes(rows, rows.select(ordering) if ordering else pa.table({}))
 
     def _deletes_of(self, rows: pa.Table) -> Deletes:
-        """Return the deletes of keys that are there, with the ordering values of their rows."""
+        """Return the deletes of existing keys, with the ordering values of their rows."""
         ordering, orderings = list(self._logs.merging.ordering), pa.table({})
         if ordering or self._piece.logs or self._bucket.hashed:
             living = self._living(rows.column(RECORD_KEY))
@@ -185,7 +185,7 @@ class AppendHandle:
         return self._deletes(rows, orderings)
 
     def _known_or_completed(self, rows: pa.Table) -> pa.Table:
-        """Updates as they are logged: partial rows as they are, or completed. The index found their keys, but the logs may have deleted them."""
+        """Return updates as they are logged: partial rows unchanged, or completed. The index found their keys, but the logs may have deleted them."""
         partial = self._context.settings.partial
         completes = partial is not None and not partial.in_logs
         if not completes and not self._piece.logs and not self._bucket.hashed:
@@ -197,7 +197,7 @@ class AppendHandle:
         return filled(rows, living.take(found)) if completes else rows
 
     def _without_known(self, rows: pa.Table) -> pa.Table:
-        """Return the rows of an insert whose keys were deleted. Raises `DuplicateKeyError` for the others, unless they are left out."""
+        """Return the rows of an insert whose keys were deleted. Raises `DuplicateKeyError` for the other rows, unless they are left out."""
         living = self._living(rows.column(RECORD_KEY))
         known = pc.is_in(rows.column(RECORD_KEY), value_set=living.column(RECORD_KEY))
         count = pc.sum(known).as_py() or 0
@@ -206,7 +206,7 @@ class AppendHandle:
         return rows.filter(pc.invert(known))
 
     def _deleted_by(self, rows: pa.Table) -> pa.ChunkedArray:
-        """Return the keys that rows which say that they are deleted really delete: a late delete loses against the stored row."""
+        """Return the keys that rows with a delete flag really delete: a late delete loses to the stored row."""
         if not len(rows):
             return rows.column(RECORD_KEY)
         living, ordering = self._living(rows.column(RECORD_KEY)), self._context.settings.ordering
@@ -216,9 +216,9 @@ class AppendHandle:
         return newer.filter(pa.array(wins)).column(RECORD_KEY)
 
     def _without_late(self, rows: pa.Table) -> pa.Table:
-        """Return the rows that are not older than their delete in the logs, where that matters.
+        """Return the rows without late rows (older than their delete in the logs), if that matters.
 
-        Of a partial update all keys are known to have rows.
+        In a partial update, all keys are known to have rows.
         """
         if not self._bucket.keeps_late_out or self._context.settings.partial is not None or not len(rows):
             return rows
@@ -227,9 +227,9 @@ class AppendHandle:
         return rows.filter(pa.array(~late)) if late.any() else rows
 
     def _note_new(self, keys: pa.ChunkedArray) -> None:
-        """Note the appended keys that came into the slice, or may have: a log may have deleted them, or they are new to a bucket.
+        """Note the appended keys that are new in the slice, or may be: a log may have deleted them, or they are new to a bucket.
 
-        Readers see a row of each of them, because late rows on deleted keys are not among them.
+        Readers see a row of each of these keys, because late rows on deleted keys are not among them.
         """
         if self._context.changes is None or self._logs.indexed or not len(keys):
             return
@@ -237,7 +237,7 @@ class AppendHandle:
             self._context.note_inserted(self._bucket.partition, self._bucket.file_id, keys)
 
     def _living(self, keys: pa.ChunkedArray, columns: Sequence[str] = ()) -> pa.Table:
-        """Key and ordering values (and ``columns``) of the rows that have one of the keys and that readers see."""
+        """Return key and ordering values (and ``columns``) of the visible rows that have one of the keys."""
         living = LivingRows(self._logs.merging, self._context.settings.schema)
         names = (*self._logs.merging.ordering, *columns)
         return living.with_keys(self._context.runtime.storage, self._piece, keys, names)

@@ -1,7 +1,7 @@
-"""What write handles have in common: their protocol, what they are given, and what they return.
+"""The protocol of write handles, their input, and their result.
 
-A task of a write (`write.tasks`) makes a handle for each of its buckets, one after the other. The handle writes the bucket's rows and returns the
-files that it wrote. What happened to keys is noted in `HandleContext.changes`, if somebody asked for it.
+A task of a write (`write.tasks`) makes a handle for each of its buckets, one bucket after the other. The handle writes the bucket's rows and returns
+the files that it wrote. Changes of keys are noted in `HandleContext.changes`, if the write wants them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from pyhudi_core.storage.opening import storage_from_spec
 
 @dataclass(frozen=True, slots=True)
 class TaskRuntime:
-    """The outside of one task: the table's storage, ids and the clock. ``executor`` makes calls at once that do not wait for each other."""
+    """The storage, ids and clock of one task. ``executor`` makes independent calls at the same time."""
 
     storage: Storage
     ids: Ids
@@ -62,9 +62,9 @@ OpenRuntime = Callable[[], TaskRuntime]
 
 
 def runtime_opener(engine: Engine, storage: Storage, runtime: Runtime) -> OpenRuntime:
-    """Say how tasks of this engine open their runtime: in this process they share ours, on Spark each task opens the storage from its specification.
+    """Return how tasks of this engine open their runtime: tasks in this process share ours, tasks on Spark open the storage from its specification.
 
-    Raises `ConfigError` for storage that lives in this process only.
+    Raises `ConfigError` for a storage that exists only in this process.
     """
     if engine.in_process:
         shared = TaskRuntime(storage.opening_once(), runtime.ids, runtime.clock, runtime.executor)
@@ -77,7 +77,7 @@ def _open(spec: StorageSpec) -> TaskRuntime:
 
 
 class KnownKeys(StrEnum):
-    """What rows mean whose key is in a file group already: new versions, an error, or nothing (they are left out)."""
+    """The meaning of rows whose key is already in a file group: new versions, an error, or nothing (the rows are left out)."""
 
     UPDATE = "update"
     REFUSE = "refuse"
@@ -86,14 +86,14 @@ class KnownKeys(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """How the log files of a write are made.
+    """Settings of the log files of a write.
 
     Attributes:
-        merging: how a slice is read with its logs.
-        form: of data blocks.
-        positions: blocks say where the old versions of rows are in the base file.
-        known: what rows with a living key mean.
-        indexed: the record index found the file groups of the keys, so it has these keys already.
+        merging: how a slice with logs is read.
+        form: the format of data blocks.
+        positions: blocks store the positions of the old versions of rows in the base file.
+        known: the meaning of rows with an existing key.
+        indexed: the record index found the file groups of the keys, so it already has these keys.
     """
 
     merging: Merging
@@ -105,9 +105,9 @@ class LogSettings:
 
 @dataclass(frozen=True, slots=True)
 class PartialRows:
-    """What a partial update has of each row: the meta columns and the given columns, as an Arrow schema and as Avro text.
+    """The columns of a partial update: the meta columns and the given columns, as an Arrow schema and as Avro text.
 
-    ``in_logs``: logs hold these columns only. If not, the rows are completed from the slice before they are logged.
+    ``in_logs``: logs hold only these columns. Otherwise the rows are completed from the slice before they are logged.
     """
 
     schema: pa.Schema
@@ -117,26 +117,26 @@ class PartialRows:
 
 @dataclass(frozen=True, slots=True)
 class HandleSettings:
-    """What all files of a write have in common.
+    """Common settings of all files of a write.
 
     Attributes:
-        schema: of the files; it begins with the meta columns.
-        target: bytes of a full base file.
+        schema: the schema of the files; it begins with the meta columns.
+        target: the bytes of a full base file.
         ordering: columns of event-time ordering; empty for commit time.
-        merger: makes one row out of a stored and a new one; None for deletes, and in tables whose mode chooses one of the two.
+        merger: makes one row from a stored and a new row; None for deletes, and in tables whose mode chooses one of the two.
         deletes: the rows are keys to delete.
-        early: looks for other writers of a file group, if that was asked for.
-        logs: how log files are written; None for a table that has none.
-        partial: the rows have these columns only; None if they are whole.
-        known: what rows mean whose key a rewritten base file has, where the index did not look for keys.
+        early: looks for other writers of a file group; None if this is off.
+        logs: how log files are written; None for a table without logs.
+        partial: the columns of partial rows; None if the rows are complete.
+        known: the meaning of rows whose key exists in a rewritten base file, if the index did not look up keys.
         changes: how change logs are written; None for a table without change data capture.
         marked_together: the files are announced in few markers, and all of them are new.
-        token_salt: the number that all write tokens share; None for a random one in each.
-        populate: rows get their meta columns; if not, these are null, and files have no bloom filter and no key range.
-        generates_keys: rows get a generated key, which is their number in the commit.
-        known_only: every row is a version of a stored row; its key was generated before.
-        config: of the table; for the values of partition columns that base files lack.
-        evolution: what columns are called in older files, if they have numbers.
+        token_salt: the common number of all write tokens; None for a random number in each token.
+        populate: rows get their meta columns; otherwise these are null, and files have no bloom filter and no key range.
+        generates_keys: rows get a generated key: their number in the commit.
+        known_only: every row is a version of a stored row; its key was generated earlier.
+        config: the properties of the table, for the values of partition columns that base files lack.
+        evolution: the names of the columns in older files, if columns have numbers.
     """
 
     requested_time: str
@@ -166,7 +166,7 @@ class HandleSettings:
 
     @property
     def updates_only(self) -> bool:
-        """Whether every row is to be a version of a stored row; see `refuse_unknown_rows`."""
+        """Say whether every row must be a version of a stored row; see `refuse_unknown_rows`."""
         return self.known_only or self.partial is not None
 
     def constants_of(self, partition: str) -> Constants:
@@ -175,7 +175,7 @@ class HandleSettings:
 
     @classmethod
     def of(cls, requested_time: str, schema: pa.Schema, config: TableConfig, files: FileOptions) -> HandleSettings:
-        """Return what the table and the options say of every file. ``schema`` is the table's, without meta columns."""
+        """Return the settings of every file, by the table and the options. ``schema``: the table's schema, without meta columns."""
         operation = config.operation_field or files.operation_field
         return cls(
             requested_time=requested_time,
@@ -194,7 +194,7 @@ class HandleSettings:
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """One file that a handle wrote, and the ranges of its columns as the writer of the file knows them."""
+    """One written file, with the ranges of its columns."""
 
     stat: WriteStat
     ranges: Mapping[str, ColumnRange]
@@ -202,7 +202,7 @@ class WrittenFile:
 
 @dataclass(frozen=True, slots=True)
 class KeyChange:
-    """Keys that came into a file group, or left it (``deleted``)."""
+    """Keys that were added to a file group, or removed from it (``deleted``)."""
 
     partition: str
     file_id: str
@@ -212,11 +212,11 @@ class KeyChange:
 
 @dataclass(slots=True)
 class HandleContext:
-    """What a handle works with; one for each run of a task.
+    """The surroundings of a handle; one for each run of a task.
 
     Attributes:
         task: the number of the task.
-        changes: takes what happens to keys; None if the write does not ask for it.
+        changes: takes the changes of keys; None if the write does not want them.
     """
 
     settings: HandleSettings
@@ -232,24 +232,24 @@ class HandleContext:
         return pc.binary_join_element_wise(f"{self.settings.requested_time}_{self.task}", numbers, "_")
 
     def new_file_id(self) -> str:
-        """Return the id of a file group that the plan did not foresee."""
+        """Return the id of a file group that is not in the plan."""
         return new_file_id(self.runtime.ids.uuid)
 
     def note_inserted(self, partition: str, file_id: str, keys: pa.Array | pa.ChunkedArray) -> None:
-        """Keys are in the file group that were not there before."""
+        """Note that keys are new in the file group."""
         if self.changes is not None:
             self.changes.append(KeyChange(partition, file_id, keys, deleted=False))
 
     def note_deleted(self, partition: str, file_id: str, keys: pa.Array | pa.ChunkedArray) -> None:
-        """Keys are not in the file group any more."""
+        """Note that keys are no longer in the file group."""
         if self.changes is not None:
             self.changes.append(KeyChange(partition, file_id, keys, deleted=True))
 
 
 def refuse_unknown_rows(context: HandleContext, count: int, path: str) -> None:
-    """Raise `SchemaMismatchError` for rows whose keys are not in the table, if the write may only update rows.
+    """Raise `SchemaMismatchError` for rows with unknown keys, if the write may only update rows.
 
-    Nothing could fill the columns of a new partial row. A key that the table has generated cannot be that of a new row.
+    A new partial row would lack columns. A key that the table has generated cannot be the key of a new row.
     """
     partial = context.settings.partial
     if count and context.settings.known_only:
@@ -281,9 +281,9 @@ def stamped(
     *,
     encoded: bool = False,
 ) -> pa.Table:
-    """Return rows with key and data columns, with their meta columns in front; in the schema of the files, or in another one.
+    """Return rows with key and data columns, preceded by their meta columns; in the schema of the files, or in another one.
 
-    ``encoded``: columns of one value are dictionaries, as a base file's writer wants them, so their texts are not written out for each row.
+    ``encoded``: columns with one value are dictionaries, as the writer of base files needs them, so their text is not repeated for each row.
     """
     settings, count = context.settings, len(rows)
     constant = one_value if encoded else pa.repeat
@@ -309,12 +309,12 @@ def stamped(
 
 
 def one_value(text: str, count: int) -> pa.DictionaryArray:
-    """Return the text ``count`` times."""
+    """Return a text ``count`` times, as a dictionary array."""
     return pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), count), [text])
 
 
 def filled(rows: pa.Table, stored: pa.Table | pa.RecordBatch) -> pa.Table:
-    """Partial rows with the columns that they lack, from the stored rows that they replace; row by row."""
+    """Return partial rows, completed row by row with the columns of the stored rows that they replace."""
     for item in stored.schema:
         if item.name not in rows.column_names:
             rows = rows.append_column(item, stored.column(item.name))
@@ -322,7 +322,7 @@ def filled(rows: pa.Table, stored: pa.Table | pa.RecordBatch) -> pa.Table:
 
 
 def known_keys(rows: int, *, table: str | None = None, path: str | None = None) -> DuplicateKeyError:
-    """Return the error for an insert of keys that the table has."""
+    """Return the error for an insert of existing keys."""
     return DuplicateKeyError(
         f"{rows} rows of the batch have a record key that the table has already",
         table=table,
@@ -335,13 +335,13 @@ class WriteHandle(Protocol):
     """Writes the rows of one file group."""
 
     def write(self, rows: pa.Table) -> None:
-        """Write rows: record key and data columns, one row a key. New groups get their rows in parts, existing ones in one call."""
+        """Write rows: record key and data columns, one row for each key. New groups get their rows in parts, existing groups in one call."""
         ...
 
     def close(self) -> list[WrittenFile]:
-        """Publish the files under their names. Readers see them when a commit names them."""
+        """Publish the files under their names. Readers see a file when a commit names it."""
         ...
 
     def abandon(self) -> None:
-        """Give up what is not closed; what remains are markers."""
+        """Give up all files that are not closed; their markers remain."""
         ...

@@ -17,7 +17,7 @@ from pyhudi_core.write.handles.new_file import NewFile
 
 @dataclass(slots=True)
 class ChangeLog:
-    """The changes that a rewrite makes to the rows of ``file``. Has the base file's file id and write token in its name."""
+    """The changes of a rewrite to the rows of ``file``. Its name has the base file's file id and write token."""
 
     context: HandleContext
     file: NewFile
@@ -27,25 +27,25 @@ class ChangeLog:
 
     @property
     def path(self) -> str:
-        """Relative to the table."""
+        """Return the path, relative to the table."""
         name = self.file.name
         log = LogFileName(name.file_id, name.requested_time, 1, name.write_token, is_cdc=True)
         return join(self.file.partition, str(log))
 
     def inserted(self, rows: pa.Table | pa.RecordBatch) -> None:
-        """New rows."""
+        """Log new rows."""
         self._write(INSERT, None, rows)
 
     def updated(self, before: pa.Table | pa.RecordBatch, after: pa.Table | pa.RecordBatch) -> None:
-        """Row n of ``before`` became row n of ``after``."""
+        """Log updates: row n of ``before`` became row n of ``after``."""
         self._write(UPDATE, before, after)
 
     def deleted(self, rows: pa.Table | pa.RecordBatch) -> None:
-        """Rows that are gone."""
+        """Log deleted rows."""
         self._write(DELETE, rows, None)
 
     def close(self, written: WrittenFile) -> WrittenFile:
-        """Publish the change log; returns the base file with the change log in its stat."""
+        """Publish the change log; return the base file with the change log in its stat."""
         if self._writer is None or self._output is None:
             return written
         self._writer.finish()

@@ -1,8 +1,8 @@
 """Rewrite one file slice with logs as a base file of the same file group (Hudi's ``HoodieMergeHandle`` in a compaction).
 
-Rows keep their meta columns, so they keep the commit that changed them; only the name of the file is new. The merge is the one that readers do
+Rows keep their meta columns, so they keep the commit that changed them; only the name of the file is new. The merge is the same as in reads
 (``merge/merged_slice.py``). Memory is bounded by the slice's logs, a row group of the base file and the file being written. If the logs are larger
-than ``hoodie.memory.merge.max.size``, that is the bound in their place, and rows are in the order of parts of the keys.
+than ``hoodie.memory.merge.max.size``, this option is the bound, and rows are in the order of parts of the keys.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pyhudi_core.write.handles.new_file import NewFile
 
 
 def compact(context: HandleContext, piece: FileSlice, merging: Merging) -> WrittenFile:
-    """Write the new base file of a slice. It may have no rows. Raises `CorruptionError` and its kinds, and `UnsupportedTableError`."""
+    """Write the new base file of a slice. The new file may have no rows. Raises `CorruptionError` and its kinds, and `UnsupportedTableError`."""
     storage, schema = context.runtime.storage, context.settings.schema
     rows = slice_rows(storage, piece, merging, schema, schema)
     file = NewFile.open(context, piece.partition, piece.file_id, _footer(storage, piece), rows.entries)
@@ -41,7 +41,7 @@ def compact(context: HandleContext, piece: FileSlice, merging: Merging) -> Writt
 
 
 def _write(file: NewFile, rows: PartRows, schema: pa.Schema) -> int:
-    """Write a part; returns how many entries its logs have."""
+    """Write a part; return the number of entries in its logs."""
     for batch in rows.kept():
         file.keep(batch.select(schema.names).cast(schema))
     for batch in rows.added():
@@ -54,7 +54,7 @@ def _write(file: NewFile, rows: PartRows, schema: pa.Schema) -> int:
 
 
 def _footer(storage: Storage, piece: FileSlice) -> BaseFileFooter | None:
-    """Return what the footer of the slice's base file says of its keys."""
+    """Return the key information in the footer of the slice's base file."""
     if piece.base is None:
         return None
     with storage.open_input(piece.base.path) as source:

@@ -1,4 +1,4 @@
-"""The create handle: new rows to new file groups of the target size (Hudi's ``HoodieCreateHandle``)."""
+"""The create handle: writes new rows to new file groups of the target size (Hudi's ``HoodieCreateHandle``)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from pyhudi_core.write.plan import Bucket
 
 @dataclass(slots=True)
 class RollingFiles:
-    """Base files of one partition, each its own file group; a new one begins when the last one has the target size.
+    """Base files of one partition, each in its own file group; when the last file has the target size, a new one begins.
 
-    ``file_id`` is that of the first file; later ones get new ids. ``rolls``: there may be later ones. ``announced`` is
-    the name of the first file, if it has its marker.
+    ``file_id``: the id of the first file; later files get new ids. ``rolls``: there may be later ones. ``announced``: the name of the first file, if
+    it has its marker.
     """
 
     context: HandleContext
@@ -47,7 +47,7 @@ class RollingFiles:
         return self._written
 
     def abandon(self) -> None:
-        """Give up the file that is open."""
+        """Give up the open file."""
         if self._open is not None:
             self._open.abandon()
 
@@ -58,7 +58,7 @@ class RollingFiles:
 
 
 class CreateHandle:
-    """Writes the rows of a new file group. Rows that say that they are deleted are left out."""
+    """Writes the rows of a new file group. Rows with a delete flag are left out."""
 
     def __init__(self, context: HandleContext, bucket: Bucket, announced: BaseFileName | None = None) -> None:
         self._context = context
@@ -67,7 +67,7 @@ class CreateHandle:
         self._files = RollingFiles(context, bucket.partition, bucket.file_id, not bucket.hashed, announced)
 
     def write(self, rows: pa.Table) -> None:
-        """As `WriteHandle.write`."""
+        """Write as `WriteHandle.write`."""
         merger = self._context.settings.merger
         deleted = says_deleted(rows) if merger is None else says_deleted(rows) | merger.deletes(rows)
         left = rows.filter(pa.array(~deleted)) if deleted.any() else rows
@@ -78,9 +78,9 @@ class CreateHandle:
         self._files.insert(left)
 
     def close(self) -> list[WrittenFile]:
-        """As `WriteHandle.close`."""
+        """Close as `WriteHandle.close`."""
         return self._files.close()
 
     def abandon(self) -> None:
-        """As `WriteHandle.abandon`."""
+        """Give up as `WriteHandle.abandon`."""
         self._files.abandon()

@@ -1,8 +1,8 @@
 """Merge the logs of one file slice with each other into one log of the same file group (Hudi's log compaction).
 
-The new log holds one entry for each key: the row or the delete that the logs come to. Rows keep their meta columns, and deletes their ordering
-values. So the slice reads the same whether a reader skips the old logs (the header COMPACTED_BLOCK_TIMES names them) or merges them first: the last
-entry of a key is the state that it has already. That does not hold for mergers that make rows, and for partial updates; such logs are left alone.
+The new log holds one entry for each key: the merged row or delete of the logs. Rows keep their meta columns, and deletes their ordering
+values. So the slice reads the same whether a reader skips the old logs (the header COMPACTED_BLOCK_TIMES names them) or merges them first: the new
+entry of a key equals the merged state. Mergers that make rows, and partial updates, do not have this property; their logs are not merged.
 
 Memory is bounded by the logs of the slice.
 """
@@ -29,7 +29,7 @@ from pyhudi_core.write.handles.new_file import new_token
 
 @dataclass(frozen=True, slots=True)
 class LogCompactor:
-    """How logs are merged and written. ``form``: of data blocks."""
+    """How logs are merged and written. ``form``: the format of data blocks."""
 
     merging: Merging
     form: BlockFormat
@@ -82,7 +82,7 @@ class LogCompactor:
 
 
 def _deletes(state: Folded, which: np.ndarray, partition: str) -> Deletes:
-    """Return the states that deletes of delete blocks decided. Those that win over every older version have no ordering value."""
+    """Return the deletes in merged states that come from delete blocks. Deletes that win over every older version have no ordering value."""
     orderings = state.entries.orderings
     whole = orderings.num_columns > 0 and not state.outright[which[0]]
     taken = orderings.take(pa.array(state.entry[which])) if whole else pa.table({})

@@ -1,7 +1,7 @@
-"""The merge handle: rewrite a base file with new versions of its rows (Hudi's ``HoodieMergeHandle``). Arrow in, Arrow out.
+"""The merge handle: rewrite a base file with new versions of its rows (Hudi's ``HoodieMergeHandle``). Input and output are Arrow data.
 
-Rows keep their places: an updated row stands where the old one stood. What is not found in the file is inserted at its end. Memory is bounded by
-the new rows of the file group, a row group of the base file and the file being written; not by the size of the file group.
+Rows keep their order: an updated row takes the position of the old row. Rows without a match in the file are inserted at its end. Memory is bounded
+by the new rows of the file group, a row group of the base file and the file being written; not by the size of the file group.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from pyhudi_core.write.plan import Bucket
 
 
 class MergeHandle:
-    """Rewrites the base file ``base`` of a bucket. New rows that do not fit into it go to new file groups of its partition."""
+    """Rewrites the base file ``base`` of a bucket. New rows for which the file has no room go to new file groups of its partition."""
 
     def __init__(self, context: HandleContext, bucket: Bucket, base: BaseFile) -> None:
         self._context = context
@@ -52,7 +52,7 @@ class MergeHandle:
         self._written: list[WrittenFile] = []
 
     def write(self, rows: pa.Table) -> None:
-        """As `WriteHandle.write`; called once, for all rows of the bucket."""
+        """Write all rows of the bucket, in one call, as `WriteHandle.write`."""
         incoming = Incoming(rows, MergeLaw(self._context.settings.ordering))
         settings, base, bucket = self._context.settings, self._base, self._bucket
         called = names_at(settings.evolution, base.name.requested_time)
@@ -95,11 +95,11 @@ class MergeHandle:
         )
 
     def close(self) -> list[WrittenFile]:
-        """As `WriteHandle.close`."""
+        """Close as `WriteHandle.close`."""
         return self._written + (self._overflow.close() if self._overflow is not None else [])
 
     def abandon(self) -> None:
-        """As `WriteHandle.abandon`."""
+        """Give up as `WriteHandle.abandon`."""
         if self._open is not None:
             self._open.abandon()
         if self._changes is not None:
@@ -120,7 +120,7 @@ class MergeHandle:
             self._replace(file, batch, self._made(file, incoming, batch, match, merger))
 
     def _chosen(self, incoming: Incoming, batch: pa.RecordBatch, match: Match) -> BatchOutcome:
-        """Return what the law chooses: one of two versions for each row."""
+        """Return the choice of the merge law: one of two versions for each row."""
         winners = incoming.winners(batch, match)
         gone = incoming.deleted[winners.places] | self._context.settings.deletes
         updated = winners.only(~gone)
@@ -132,7 +132,7 @@ class MergeHandle:
     def _made(
         self, file: NewFile, incoming: Incoming, batch: pa.RecordBatch, match: Match, merger: TableMerger
     ) -> BatchOutcome:
-        """Return what the merger makes: one row out of two. The law decides about deletes."""
+        """Return the rows of the merger: one row made from two. The merge law decides about deletes."""
         are_rows = ~incoming.deleted[match.places]
         hits, requested_time = match.only(are_rows), self._context.settings.requested_time
         leaving = incoming.winners(batch, Match(match.only(~are_rows), match.places[~are_rows])).hits.copy()
@@ -148,7 +148,7 @@ class MergeHandle:
         )
 
     def _replace(self, file: NewFile, batch: pa.RecordBatch, outcome: BatchOutcome) -> None:
-        """Write a batch of the file as it is after the write."""
+        """Write a batch of the file in its state after the write."""
         updated, leaving = outcome.updated, outcome.leaving
         if updated.any():
             if self._changes is not None:
@@ -165,14 +165,14 @@ class MergeHandle:
         file.counts["deletes"] += int(leaving.sum())
 
     def _fitting(self, file: NewFile, left: pa.Table) -> int:
-        """Say how many new rows the rewritten file takes: all while it stays below the target, none if it was not small."""
+        """Return how many new rows the rewritten file takes: all up to the target size, none if the file was not small."""
         if self._bucket.room <= 0 or len(left) == 0:
             return 0
         per_row = max(1.0, file.writer.bytes_written / max(1, file.writer.rows))
         return min(len(left), max(1, int(self._bucket.room / per_row)))
 
     def _finish(self, file: NewFile) -> None:
-        """Publish the rewritten file; a rewrite that changed nothing is given up."""
+        """Publish the rewritten file; give up a rewrite that changed nothing."""
         if any(file.counts.values()):
             written = file.close((self._base.name.requested_time, str(self._base.name)))
             self._open = None
@@ -184,13 +184,13 @@ class MergeHandle:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Which rows of a batch have a new version (``hits``), and at which place of the incoming rows it is."""
+    """The rows of a batch that have a new version (``hits``), and the positions of the new versions among the incoming rows."""
 
     hits: Mask
     places: npt.NDArray[np.int64]
 
     def only(self, chosen: Mask) -> Mask:
-        """Return the rows of the batch that are hit by the chosen ones of the places."""
+        """Return the rows of the batch that match the chosen positions."""
         hits = np.zeros(len(self.hits), bool)
         hits[np.flatnonzero(self.hits)[chosen]] = True
         return hits
@@ -198,7 +198,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class BatchOutcome:
-    """What becomes of the rows of a batch: those under ``updated`` are replaced by ``rows``, in their order; those under ``leaving`` go."""
+    """The result for the rows of a batch: ``rows`` replace the rows under ``updated``, in order; the rows under ``leaving`` are removed."""
 
     updated: Mask
     rows: pa.Table
@@ -207,7 +207,7 @@ class BatchOutcome:
 
 @dataclass(slots=True)
 class Incoming:
-    """New versions of rows of one file group, one a key, with prepared columns; ``law`` decides between them and the rows of the file."""
+    """New versions of rows of one file group, one for each key, with prepared columns; ``law`` decides between them and the rows of the file."""
 
     rows: pa.Table
     law: MergeLaw
@@ -224,11 +224,11 @@ class Incoming:
 
     @property
     def deleted(self) -> Mask:
-        """Which rows say that they are deleted, or take their key to another partition."""
+        """Return which rows have a delete flag, or a key that moves to another partition."""
         return self.versions.deleted | self.leaves
 
     def match(self, batch: pa.RecordBatch) -> Match | None:
-        """Return the rows of a batch of the file that have a new version; None if there are none."""
+        """Return the rows of a batch of the file that have a new version; None if no row has one."""
         found = pc.index_in(batch.column(RECORD_KEY), value_set=self.keys)
         if found.null_count == len(found):
             return None
@@ -246,13 +246,13 @@ class Incoming:
         return match if wins.all() else Match(match.only(wins), match.places[wins])
 
     def unmatched(self, merger: TableMerger | None) -> pa.Table:
-        """Return the rows to insert: those whose keys were in no batch so far, without deletes."""
+        """Return the rows to insert: rows whose keys matched no batch so far, without deletes."""
         deleted = self.deleted if merger is None else self.deleted | merger.deletes(self.rows)
         return self.rows.filter(pa.array(~self.matched & ~deleted))
 
 
 def _replace_rows(batch: pa.RecordBatch, hits: Mask, new: pa.Table) -> pa.RecordBatch:
-    """Return the batch with the rows under the mask replaced by ``new``, in order; same columns."""
+    """Return the batch with the rows under the mask replaced by ``new``, in order, with the same columns."""
     new = new.combine_chunks()
     under = pa.array(hits)
     take = np.arange(len(batch))

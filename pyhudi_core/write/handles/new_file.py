@@ -1,6 +1,6 @@
-"""One base file in the making: marker first, then rows with their meta columns, then the footer, then its name.
+"""A base file while it is written: marker first, then rows with their meta columns, then the footer, then its name.
 
-The create handle and the merge handle share it. A file that is given up leaves nothing but its marker.
+The create handle and the merge handle share it. A file that is given up leaves only its marker.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pyhudi_core.write.handles.base import HandleContext, TaskRuntime, WrittenFi
 
 @dataclass(slots=True)
 class NewFile:
-    """A base file that is being written; ``previous`` is the footer of the file it replaces."""
+    """A base file that is being written; ``previous``: the footer of the file that it replaces."""
 
     context: HandleContext
     partition: str
@@ -44,7 +44,9 @@ class NewFile:
         incoming: int = 0,
         announced: BaseFileName | None = None,
     ) -> NewFile:
-        """Announce and open a file of a file group, for ``incoming`` rows in addition to those of ``previous``. ``announced``: by `announce`."""
+        """Announce and open a file of a file group, for ``incoming`` rows in addition to the rows of ``previous``. ``announced``: the name from
+        `announce`.
+        """
         settings, runtime = context.settings, context.runtime
         name = announced or cls.announce(context, {file_id: partition}, "MERGE" if previous else "CREATE")[file_id]
         path = join(partition, str(name))
@@ -69,7 +71,7 @@ class NewFile:
 
     @classmethod
     def announce(cls, context: HandleContext, partitions: Mapping[str, str], kind: str) -> dict[str, BaseFileName]:
-        """Choose the names of files, and create their markers. ``partitions`` is by file id, and so are the names."""
+        """Choose the names of files, and create their markers. ``partitions`` and the returned names are by file id."""
         storage, settings = context.runtime.storage, context.settings
         names = {file_id: _name(context, file_id) for file_id in partitions}
         paths = [join(partitions[file_id], str(name)) for file_id, name in names.items()]
@@ -86,20 +88,20 @@ class NewFile:
         return join(self.partition, str(self.name))
 
     def keep(self, rows: pa.Table | pa.RecordBatch) -> None:
-        """Write rows of the previous file as they are, but for the name of the file."""
+        """Write rows of the previous file unchanged, except for the name of the file."""
         # The key range is that of the rows: a key that was deleted must not stay as an end of it.
         keys = rows.column(RECORD_KEY)
         self.writer.add_keys(keys) if self.keys_unknown else self.writer.bound_keys(keys)
         self.writer.write(self._named(rows))
 
     def adopt(self, rows: pa.RecordBatch) -> None:
-        """Write rows that come with their meta columns, and whose keys the previous file does not have."""
+        """Write rows that already have meta columns, and whose keys the previous file does not have."""
         if not self.keys_unknown:
             self.writer.add_keys(rows.column(RECORD_KEY))
         self.keep(rows)
 
     def stamp(self, rows: pa.Table) -> pa.Table:
-        """Give changed or new rows (with key and data columns) their meta columns; the partition is that of the file."""
+        """Give changed or new rows (with key and data columns) their meta columns, with the partition of the file."""
         return stamped(self.context, rows, self.partition, str(self.name))
 
     def insert(self, rows: pa.Table) -> None:
@@ -113,7 +115,7 @@ class NewFile:
             self.context.note_inserted(self.partition, self.name.file_id, keys)
 
     def close(self, previous: tuple[str, str] | None = None) -> WrittenFile:
-        """Publish the file; ``previous`` is (requested time, file name) of the one it replaces."""
+        """Publish the file; ``previous``: requested time and file name of the file that it replaces."""
         stats = self.writer.close()
         info = self.output.close()
         stat = WriteStat(
@@ -147,7 +149,7 @@ def _name(context: HandleContext, file_id: str) -> BaseFileName:
 
 
 def new_token(task: int, ids: Ids, *, salt: bool = True, of: int | None = None) -> str:
-    """Return a write token that no other attempt has; without salt, that of every attempt of the task.
+    """Return a write token that no other attempt has; with a salt, the token of every attempt of the task.
 
     ``of`` is the same for all files of one execution.
     """
@@ -157,7 +159,7 @@ def new_token(task: int, ids: Ids, *, salt: bool = True, of: int | None = None) 
 
 
 def announce_partition(runtime: TaskRuntime, requested_time: str, partition: str) -> None:
-    """Write the partition's metafile, by which Spark finds partitions, unless it is there."""
+    """Write the partition's metafile, by which Spark finds partitions, unless it exists."""
     depth = partition.count("/") + 1 if partition else 0
     body = f"#partition metadata\ncommitTime={requested_time}\npartitionDepth={depth}\n"
     path = join(partition, PARTITION_METAFILE)

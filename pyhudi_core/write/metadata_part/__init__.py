@@ -1,3 +1,3 @@
-"""The metadata table's part of each commit: `metadata_update`, with the record index (`record_index_update`) and what is made of files
-(`file_indexes`).
+"""The metadata table's part of each commit: `metadata_update`, with the record index (`record_index_update`) and the indexes that are made from
+files (`file_indexes`).
 """

@@ -35,14 +35,14 @@ _VERSION = 2
 
 @dataclass(frozen=True, slots=True)
 class FileIndexUpdate:
-    """What a commit changes of one index.
+    """The changes of one index by a commit.
 
     Attributes:
-        transaction: the write's own.
+        transaction: the transaction of the write.
         prefix: the folder of the metadata table.
         index: the index.
-        groups: number of its file groups.
-        salt: in the write tokens of its log files.
+        groups: the number of its file groups.
+        salt: a number in the write tokens of its log files.
     """
 
     transaction: Transaction
@@ -83,12 +83,12 @@ def changes_of(
     replaced: Mapping[str, Sequence[str]],
     holders: Collection[Group] = (),
 ) -> list[GroupEntries]:
-    """Return the file groups that a commit changes, which started from this snapshot.
+    """Return the file groups that a commit changes, compared with the snapshot from which it started.
 
     Args:
         replaced: file ids by partition path.
-        holders: file groups that keep a copy of rows which others lose (`Written.holders`). All their rows count as new, so that what an index
-            says of the copy stays.
+        holders: file groups that keep a copy of rows that other groups lose (`Written.holders`). All their rows count as new, so that the index
+            entries of the copy stay.
     """
     written: dict[tuple[str, str], list[WriteStat]] = {}
     for stat in stats:
@@ -137,7 +137,7 @@ def _routed(
 
 @dataclass(frozen=True, slots=True)
 class _Entries:
-    """Task function: the entries of the changes of its payload, each with its file group of the index."""
+    """Task function: returns the entries of the changes of its payload, each with its file group of the index."""
 
     open_runtime: OpenRuntime
     index: FileIndex
@@ -152,7 +152,7 @@ class _Entries:
 
 @dataclass(frozen=True, slots=True)
 class _Logs:
-    """Task function: the entries of some file groups of the index to their log files."""
+    """Task function: writes the entries of some file groups of the index to their log files."""
 
     open_runtime: OpenRuntime
     index: FileIndex
@@ -173,7 +173,7 @@ class _Logs:
 
 @dataclass(frozen=True, slots=True)
 class _BaseFiles:
-    """Task function: the entries of some file groups of the index to their staged base files."""
+    """Task function: writes the entries of some file groups of the index to their staged base files."""
 
     open_runtime: OpenRuntime
     index: FileIndex

@@ -1,11 +1,11 @@
 """The metadata table's part of a write: its log files are written and its commit is staged, before the lock (specification, "Metadata Table").
 
-Every partition that the table lists learns of the commit, and every one that an indexing builds at this time. If one cannot, the write is refused
-before it writes a file, unless the option ``pyhudi.metadata.remove_unkept`` allows to take the metadata table off the list
+Every partition that the table lists, or that an indexing is building, gets the changes of the commit. If a partition cannot be updated, the write is
+refused before it writes a file, unless the option ``pyhudi.metadata.remove_unkept`` allows it to remove the metadata table
 (`transaction.metadata_removal`). One decision publishes both commits (`transaction.companion`).
 
-If a write changes the type of a column, its statistics would have bounds of two types, which Hudi cannot compare. A metadata table of listing and
-statistics alone is then removed by the commit and made again after it (`services.after_commit`); with other indexes the write is refused.
+If a write changes the type of a column, its statistics would have bounds of two types, which Hudi cannot compare. The commit then removes a metadata
+table that has only listing and statistics, and it is made again afterwards (`services.after_commit`); with other indexes the write is refused.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ _STATISTICS = {names.COLUMN_STATS, names.PARTITION_STATS}
 
 
 def why_unkept(config: TableConfig, partitions: Collection[str] | None = None) -> str:
-    """Say why this release cannot keep the metadata table that a table lists true; empty if it can, or if none is listed.
+    """Say why this release cannot update the table's metadata table; empty if it can, or if the table has none.
 
-    ``partitions``: as if the table listed these.
+    ``partitions``: partitions to assume in place of the listed ones.
     """
     listed = {*(config.metadata_partitions if partitions is None else partitions)}
     building = config.metadata_partitions_inflight
@@ -81,17 +81,19 @@ def why_unkept(config: TableConfig, partitions: Collection[str] | None = None) -
 
 
 def keeps(config: TableConfig) -> bool:
-    """Say whether a table lists a metadata table, and this release keeps every partition of it."""
+    """Say whether a table lists a metadata table, and this release updates each of its partitions."""
     return bool(config.metadata_partitions) and not why_unkept(config)
 
 
 def needs_keys(config: TableConfig) -> bool:
-    """Say whether a write has to say which keys came and went."""
+    """Say whether a write must return the added and removed keys."""
     return keeps(config) and names.RECORD_INDEX in config.written_metadata_partitions
 
 
 def why_unkept_now(context: TableContext) -> str:
-    """As `why_unkept`, also if the files are missing. Raises `CommitConflictError` if another process has dropped it since the table was opened."""
+    """Say why not, as `why_unkept`, also if the files are missing. Raises `CommitConflictError` if another process has dropped it since the table
+    was opened.
+    """
     why = why_unkept(context.config)
     if not why and context.config.metadata_partitions and _place_of(context) is None:
         refuse_changed(context)
@@ -107,10 +109,10 @@ def slices_to_keep(
     *,
     removes: bool = False,
 ) -> MetadataSlices | None:
-    """Return the file groups of the metadata table, for an operation that starts from this snapshot and leaves the table with this schema.
+    """Return the file groups of the metadata table, for an operation that starts from this snapshot and results in this schema.
 
-    None if there is none to keep. Raises as `refusals.at_begin` if it is out of date or of another form, and
-    `CommitConflictError` if another process has dropped a part of it meanwhile.
+    None if there is nothing to update. Raises the errors of `refusals.at_begin` if the metadata table is out of date or of another form, and
+    `CommitConflictError` if another process has dropped a part of it.
     """
     if _place_of(context) is None or not keeps(context.config):
         return None
@@ -126,9 +128,10 @@ def slices_to_keep(
 
 
 def replaces_statistics(config: TableConfig, before: pa.Schema, after: pa.Schema) -> bool:
-    """Say whether a write that changes the schema so replaces the metadata table: types of columns with statistics change, and it has no other index.
+    """Say whether a write with this change of the schema replaces the metadata table: types of columns with statistics change, and it has no other
+    index.
 
-    Such a metadata table is removed by the decision of the commit, and made again after it: its statistics would have bounds of two types.
+    The decision of the commit removes such a metadata table, and it is made again afterwards: its statistics would have bounds of two types.
     """
     listed = {*config.metadata_partitions}
     only = listed <= {names.FILES, *_STATISTICS} and not config.metadata_partitions_inflight
@@ -141,9 +144,9 @@ def why_undefined(
     partitions: Collection[str] | None = None,
     added: Sequence[IndexDefinition] = (),
 ) -> str:
-    """Say why an index that a user defined cannot be kept true in a table with this schema; empty if all can.
+    """Say why a user's index cannot be updated in a table with this schema; empty if all can.
 
-    ``partitions``: as if the table had these in its metadata table; ``added``: as if these were defined, too.
+    ``partitions``: partitions to assume in the metadata table; ``added``: definitions to assume.
     """
     listed = context.config.written_metadata_partitions if partitions is None else partitions
     table = IndexedTable(Merging(context.config), schema, context.options.index.in_utc)
@@ -152,17 +155,17 @@ def why_undefined(
 
 
 def why_undefined_now(context: TableContext, schema: pa.Schema) -> str:
-    """As `why_undefined`. A drop that another process had only decided may have been published since the table was opened."""
+    """Say why not, as `why_undefined`. A drop that another process had only decided may have been published since the table was opened."""
     return why_undefined(context, schema) and why_undefined(reopened(context), schema)
 
 
 def indexed_table(context: TableContext, snapshot: Snapshot, schema: pa.Schema) -> IndexedTable:
-    """Return what indexes must know of a table with this schema."""
+    """Return the facts that indexes need about a table with this schema."""
     return IndexedTable(Merging(snapshot.config, snapshot.evolution), schema, context.options.index.in_utc)
 
 
 def definitions_of(context: TableContext, partitions: Collection[str]) -> dict[str, IndexDefinition]:
-    """Return the definitions of indexes that a user defined, by partition of the metadata table. Nothing is read if these partitions have none."""
+    """Return the definitions of users' indexes, by partition of the metadata table. Reads nothing if these partitions have no definitions."""
     if not any(map(defined_indexes.kind_of, partitions)):
         return {}
     found = read_definitions(context.storage, context.config.index_defs_path)
@@ -170,7 +173,7 @@ def definitions_of(context: TableContext, partitions: Collection[str]) -> dict[s
 
 
 def statistics_form(context: TableContext, built: Collection[str] = ()) -> StatisticsForm:
-    """Return the form of the statistics of columns and partitions: that of their definition. ``built``: partitions that are made now."""
+    """Return the form of the statistics of columns and partitions, as in their definition. ``built``: partitions that are made now."""
     version = context.config.index_version
     if (
         version == V2
@@ -182,7 +185,9 @@ def statistics_form(context: TableContext, built: Collection[str] = ()) -> Stati
 
 
 def _listed_definitions(context: TableContext, partitions: Sequence[str]) -> list[IndexDefinition]:
-    """Return those of these partitions that users defined. Raises `CommitConflictError` if another process dropped one since the write began."""
+    """Return the definitions of these partitions that users made. Raises `CommitConflictError` if another process dropped one since the write
+    began.
+    """
     found = definitions_of(context, partitions)
     defined = [name for name in partitions if defined_indexes.kind_of(name) is not None]
     if missing := [name for name in defined if name not in found]:
@@ -197,7 +202,7 @@ def _listed_definitions(context: TableContext, partitions: Sequence[str]) -> lis
 
 
 def refuse_changed(context: TableContext) -> None:
-    """Raise `CommitConflictError` if the table lists other partitions now: another process built or dropped some, or a decision was published."""
+    """Raise `CommitConflictError` if the table now lists other partitions: another process built or dropped some, or a decision was published."""
     if reopened(context).config.written_metadata_partitions != context.config.written_metadata_partitions:
         raise CommitConflictError(
             "The metadata table was made or removed while this write began",
@@ -228,12 +233,12 @@ def _why_outdated(slices: MetadataSlices, snapshot: Snapshot, schema: pa.Schema)
 
 @dataclass(slots=True)
 class MetadataPart:
-    """The metadata table's part of one commit, as far as it is begun."""
+    """The metadata table's part of one commit, as far as it has begun."""
 
     companion: CompanionCommit | None = None
 
     def announce(self, transaction: Transaction, slices: MetadataSlices) -> CompanionCommit:
-        """Announce its instant, if that is not done. Who gives the write up removes it with the write's own (`markers.remove_at_companions`)."""
+        """Announce its instant, unless this is done. A rollback of the write also removes this instant (`markers.remove_at_companions`)."""
         if self.companion is None:
             place = _place_of(transaction.context)
             assert place is not None, "there are slices of a metadata table"
@@ -253,7 +258,7 @@ def stage(
 ) -> tuple[CompanionCommit, ...]:
     """Write and stage the metadata table's part of a write, if there is one (``slices``). Arguments as in `_MetadataUpdate`; releases ``written``.
 
-    On a network storage, little is written later, at the same time as what else the commit needs (`CompanionCommit.write`).
+    On a network storage, small files are written later, together with the other files of the commit (`CompanionCommit.write`).
     """
     written = written or Written.nothing(schema)
     try:
@@ -288,17 +293,17 @@ def stage_removed(
 
 @dataclass(frozen=True, slots=True)
 class _MetadataUpdate:
-    """What a write changed, for the metadata table.
+    """The changes of a write, for the metadata table.
 
     Attributes:
-        transaction: the write's own.
+        transaction: the transaction of the write.
         slices: the file groups of the metadata table.
-        snapshot: the state that it started from.
+        snapshot: the state from which it started.
         written: its files, and the dataset of changed keys if `needs_keys`.
         replaced: file ids of replaced file groups by partition path.
         schema: of the table after the write, without meta columns.
-        engine: the one that wrote; None if no file was written.
-        removed: for a clean: names of files that it deleted, by partition path. It changes the lists of files and their statistics, and no key.
+        engine: the engine that wrote; None if no file was written.
+        removed: for a clean: names of files that it deleted, by partition path. A clean changes the lists of files and their statistics, but no key.
     """
 
     transaction: Transaction
@@ -345,7 +350,7 @@ class _MetadataUpdate:
         return companion
 
     def _ready(self, changes: CommitChanges, partitions: Sequence[str]) -> dict[str, Records]:
-        """Return the encoded records of the partitions that are written here; those that tasks write are not among them."""
+        """Return the encoded records of the partitions that are written here, without the partitions that tasks write."""
         by_tasks = {names.RECORD_INDEX, names.BLOOM_FILTERS}
         here = [name for name in partitions if name not in by_tasks and defined_indexes.kind_of(name) is None]
         return dict(zip(here, Records.encoded_together([records_of(changes, name) for name in here]), strict=True))
@@ -366,7 +371,7 @@ class _MetadataUpdate:
         return self._logs(place, partition, kind.removed(definition, self.removed or {}))
 
     def _defined(self) -> dict[str, FileIndex]:
-        """Return the indexes that users defined and that this commit changes, by partition of the metadata table."""
+        """Return the users' indexes that this commit changes, by partition of the metadata table."""
         context, action = self.transaction.context, self.transaction.requested.action
         table = indexed_table(context, self.snapshot, self.schema)
         listed = () if self.removed is not None else context.config.written_metadata_partitions
@@ -394,7 +399,7 @@ class _MetadataUpdate:
         return epoch_ms(self.transaction.requested_time, utc=context.utc) or context.runtime.clock.now_ms()
 
     def _logs(self, place: TableContext, partition: str, records: Records) -> Iterator[NewLog]:
-        """Yield the log files of one partition that are written from here."""
+        """Yield the log files of one partition that are written here."""
         # The salt tells the files of two executions of one plan apart.
         salt = plan_executors.salt_of(self.transaction.nonce)
         token = new_token(0, self.transaction.context.runtime.ids, of=salt)
@@ -421,6 +426,8 @@ def _listed(found: Sequence[str]) -> str:
 
 
 def has_known_groups(slices: MetadataSlices, partition: str) -> bool:
-    """Say whether the file groups of a partition have the names that we write to. Those of a record index kept by partition have others."""
+    """Say whether the file groups of a partition have the names that this package writes to. The groups of a record index by partition have other
+    names.
+    """
     found = [piece.file_id for piece in slices.pieces_to_write(partition)]
     return bool(found) and found == [file_groups.file_id(partition, number) for number in range(len(found))]

@@ -1,7 +1,7 @@
 """The record index's part of a commit: its log files, written by tasks (specification, "Metadata Table").
 
-Keys that came into file groups or left them are never collected: the tasks of a dataset sort them into the file groups of the record index, and
-write its log files. Only keys of file groups that the commit replaces are read here; log files that come before those remove them.
+Keys that were added to file groups or removed from them are never collected: the tasks of a dataset sort them into the file groups of the record
+index, and write its log files. Only keys of replaced file groups are read here; earlier log files remove them.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ _OF_REPLACED, _OF_WRITTEN = 1, 2
 
 @dataclass(frozen=True, slots=True)
 class RecordIndexUpdate:
-    """What a commit changes of the record index.
+    """The changes of the record index by a commit.
 
     Attributes:
-        transaction: the write's own.
+        transaction: the transaction of the write.
         place: the metadata table.
-        slices: its file groups, as the write found them.
-        snapshot: the state that the write started from.
+        slices: its file groups at the start of the write.
+        snapshot: the state from which the write started.
         written: its files, and the dataset of changed keys.
         replaced: file ids of replaced file groups by partition path.
         instant_ms: its requested time, in milliseconds since 1970 in the time zone of the timeline.
@@ -66,7 +66,7 @@ class RecordIndexUpdate:
     instant_ms: int
 
     def write(self, engine: Engine | None) -> list[WriteStat]:
-        """Write the log files: of keys in replaced file groups here, of all others in tasks of ``engine`` (None: no file was written)."""
+        """Write the log files: here for keys in replaced file groups, in tasks of ``engine`` for all others (None: no file was written)."""
         groups = len(self.slices.pieces(names.RECORD_INDEX))
         stats: list[WriteStat] = []
         gone = pa.array([], pa.string()) if self.written.moves_all else self._replaced_keys()
@@ -96,7 +96,7 @@ class RecordIndexUpdate:
             yield writing.write(names.RECORD_INDEX, number, _OF_REPLACED, inside)
 
     def _replaced_keys(self) -> pa.Array:
-        """Return the record keys of the rows in file groups that the write replaces. Keys that logs have deleted may be elsewhere by now."""
+        """Return the record keys of the rows in file groups that the write replaces. Keys that logs have deleted may be elsewhere now."""
         context = self.transaction.context
         wanted = {(partition, file_id) for partition, ids in self.replaced.items() for file_id in ids}
         slices = [
@@ -122,12 +122,12 @@ class RecordIndexUpdate:
 class _IndexTask:
     """Writes the log files of some file groups of the record index.
 
-    A record index has one place for each key of the whole table. So a key that comes into a partition while it is in another one is refused:
-    readers would find one of its rows only.
+    A record index has one location for each key of the complete table. So a key that comes into a partition while it is in another partition is
+    refused: readers would find only one of its rows.
 
     Attributes:
         prefix: the folder of the metadata table.
-        own, data: the timelines of the metadata table and the data table, as the write found them.
+        own, data: the timelines of the metadata table and the data table at the start of the write.
         replaced: file groups whose keys the write removes.
         written: file groups that the commit names.
     """
@@ -156,7 +156,9 @@ class _IndexTask:
     def _refuse_elsewhere(
         self, index: MetadataTable, index_groups: Callable[[], list[SlicePiece]], number: int, changes: pa.Table
     ) -> None:
-        """Raise `DuplicateKeyError` if a new key is in a file group that the write does not take it from. ``number``: of the index's file group."""
+        """Raise `DuplicateKeyError` if a new key is in a file group from which the write does not remove it. ``number``: the number of the index's
+        file group.
+        """
         came = _came(changes)
         if not came.num_rows:
             return
@@ -191,7 +193,7 @@ class _IndexTask:
             )
 
     def _records(self, changes: pa.Table) -> Records:
-        """Return the records of one file group, sorted by key. A key that left one file group and came into another has moved."""
+        """Return the records of one file group, sorted by key. A key that left one file group and came into another one has moved."""
         came = _came(changes).sort_by("key").combine_chunks()
         left = changes.column("key").filter(changes.column("deleted")).combine_chunks()
         gone = left.filter(pc.invert(pc.is_in(left, came.column("key")))) if len(left) else left
@@ -201,13 +203,13 @@ class _IndexTask:
 
 
 def _came(changes: pa.Table) -> pa.Table:
-    """Return the changes of keys that came into file groups."""
+    """Return the changes of keys that were added to file groups."""
     deleted = changes.column("deleted")
     return changes.filter(pc.invert(deleted)) if pc.any(deleted).as_py() else changes
 
 
 def _group_of(rows: pa.Table) -> pa.ChunkedArray:
-    """Return the file group of each row, as one text. A file id alone is not enough: buckets have the same file ids in each partition."""
+    """Return the file group of each row, as one text. A file id is not unique: buckets have the same file ids in each partition."""
     return pc.binary_join_element_wise(rows.column("partition"), rows.column("file_id"), "/")
 
 
@@ -216,7 +218,7 @@ def _groups(groups: frozenset[Group]) -> pa.Array:
 
 
 def refuse_repeated(keys: pa.ChunkedArray) -> None:
-    """Raise `DuplicateKeyError` if a write brings a key into two file groups: two rows of the batch, or rows of the table that it writes again."""
+    """Raise `DuplicateKeyError` if a write adds a key to two file groups: two rows of the batch, or rows of the table that it writes again."""
     if not repetitions(keys):
         return
     counts = pc.value_counts(keys)
