@@ -12,13 +12,14 @@ _SHOWN = 100
 
 
 def commit_facts(table: hudi.HudiTable, instant: hudi.Instant, commit: hudi.CommitMetadata) -> dict[str, Any]:
-    """Return the facts of a commit as JSON values: its instant, its operation, numbers of rows, partitions, and the run of Airflow that made it."""
+    """Return the facts of a commit as JSON values: its instant, file, operation, numbers of rows, partitions, and the run of Airflow that made it."""
     stats = hudi.CommitStats.of(commit)
     partitions = sorted(commit.partitions)
     moment = orchestration.moment_of(table, instant.completion_time or instant.requested_time)
     return {
         "table": table.location,
         "instant": instant.requested_time,
+        "commit_url": orchestration.place_of(table, instant),
         "completion_time": instant.completion_time or instant.requested_time,
         "completed_at": moment.isoformat() if moment is not None else None,
         "action": str(instant.action),

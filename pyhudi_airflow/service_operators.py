@@ -204,6 +204,8 @@ class HudiCheckOperator(HudiOperator):
         super().__init__(**more)
         if fail_on not in _MILDEST:
             raise InvalidOptionError(f"fail_on={fail_on!r} is not known", hint=f"Choose one of {', '.join(_MILDEST)}.")
+        if fresh_within is not None and (not isinstance(fresh_within, timedelta) or fresh_within < timedelta(0)):
+            raise InvalidOptionError(f"fresh_within={fresh_within!r} is no time", hint="Write timedelta(hours=6).")
         self.table, self.fail_on, self.fresh_within = table, fail_on, fresh_within
 
     def execute(self, context: Any) -> dict[str, Any]:

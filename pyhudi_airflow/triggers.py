@@ -32,6 +32,7 @@ else:
 
 _log = logging.getLogger(__name__)
 _CURSOR = "pyhudi_cursor"
+_MOST_S = 7 * 24 * 3600
 Save = Callable[[], Awaitable[None]]
 
 
@@ -92,8 +93,15 @@ class HudiTimelineTrigger(BaseEventTrigger):
         super().__init__()  # type: ignore[no-untyped-call]
         if start not in ("newest", "earliest"):
             raise InvalidOptionError(f"start={start!r} is not known", hint="Choose 'newest' or 'earliest'.")
-        if not poll_interval > 0:
-            raise InvalidOptionError(f"poll_interval={poll_interval!r} is not above 0", hint="Give seconds.")
+        if (
+            isinstance(poll_interval, bool)
+            or not isinstance(poll_interval, int | float)
+            or not 0 < poll_interval <= _MOST_S
+        ):
+            raise InvalidOptionError(
+                f"poll_interval={poll_interval!r} is no number of seconds above 0",
+                hint=f"Give seconds, at most {_MOST_S}.",
+            )
         HudiHook(hudi_conn_id).refuse_no_name(table)
         self.table, self.asset, self.hudi_conn_id = table, asset, hudi_conn_id
         self.start, self.poll_interval = start, poll_interval

@@ -309,8 +309,8 @@ class HudiTable(TableServices):
         """Replace the rows that fulfil a condition by the given rows, which must fulfil the condition, too. Other rows stay.
 
         A row whose key is elsewhere in its partition replaces that row. In a table that generates its keys all rows that fulfil the condition are
-        deleted, and the given rows are new ones. Of several rows with one key one is written, as in `upsert`. Raises `DataError` and writes nothing if
-        a row does not fulfil the condition.
+        deleted, and the given rows are new ones. Of several rows with one key one is written, as in `upsert`. Raises `DataError` and
+        writes nothing if a row does not fulfil the condition.
         """
         spark = meeting.spark_of(data, spark)
         with self._writing(OperationType.UPSERT, extra_metadata, spark, pre_commit, leaves=True) as write:

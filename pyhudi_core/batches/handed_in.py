@@ -236,12 +236,12 @@ def _is_plain(kind: pa.DataType) -> bool:
     if types.is_list(kind) or types.is_large_list(kind):
         return _is_plain(kind.value_type)
     texts = types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind) or types.is_large_binary(kind)
-    return texts or types.is_primitive(kind) or types.is_decimal(kind) or types.is_fixed_size_binary(kind)
+    return bool(texts or types.is_primitive(kind) or types.is_decimal(kind) or types.is_fixed_size_binary(kind))
 
 
 def _is_compressed(message: bytes) -> bool:
     """Say whether the record batch in a message of Arrow is compressed (Arrow's ``Message.fbs``, which Arrow has checked): it names a compression."""
-    header = _field(message, *struct.unpack_from("<I", message), 2)
+    header = _field(message, struct.unpack_from("<I", message)[0], 2)
     return bool(_field(message, header + struct.unpack_from("<I", message, header)[0], 3))
 
 

@@ -90,7 +90,11 @@ def parse_data_file(name: str) -> BaseFileName | LogFileName | None:
     if extension not in BASE_EXTENSIONS or len(parts) != 3:
         return None
     file_id, token, time = parts
-    return BaseFileName(file_id, token, time, extension) if file_id and token and time.isascii() and time.isdigit() else None
+    return (
+        BaseFileName(file_id, token, time, extension)
+        if file_id and token and time.isascii() and time.isdigit()
+        else None
+    )
 
 
 def write_token(task: int, salt: int, attempt_salt: int) -> str:

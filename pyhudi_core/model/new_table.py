@@ -183,14 +183,19 @@ def _check(name: str, record_key: Sequence[str], partition_by: Sequence[str], or
             f"the table name {name!r} is empty or holds a slash, a NUL or a line end", hint="Give another name="
         )
     for argument, fields in (("record_key", record_key), ("partition_by", partition_by), ("ordering", ordering)):
-        bad = [field for field in fields if not field.strip() or "," in field or ":" in field]
-        if bad:
-            raise InvalidOptionError(
-                f"{argument} names the column {bad[0]!r}, which is empty or holds a comma or a colon",
-                hint="Hudi separates column names by commas; rename the column",
-            )
-        if len(set(fields)) != len(fields):
-            raise InvalidOptionError(f"{argument} names a column twice: {', '.join(fields)}", hint="Name it once")
+        refuse_unfit_columns(argument, fields)
+
+
+def refuse_unfit_columns(argument: str, fields: Sequence[str]) -> None:
+    """Raise `InvalidOptionError` for an empty or repeated name of a column, or a name that Hudi could not store in a list of columns."""
+    bad = [field for field in fields if not field.strip() or "," in field or ":" in field]
+    if bad:
+        raise InvalidOptionError(
+            f"{argument} names the column {bad[0]!r}, which is empty or holds a comma or a colon",
+            hint="Hudi separates column names by commas; rename the column",
+        )
+    if len(set(fields)) != len(fields):
+        raise InvalidOptionError(f"{argument} names a column twice: {', '.join(fields)}", hint="Name it once")
 
 
 def _check_generated(ordering: Sequence[str], extra: Mapping[str, str]) -> None:

@@ -9,7 +9,8 @@ They are as stable as the names of ``pyhudi``, do not depend on an orchestrator,
 - ``partition_values``, ``partition_condition``: the folders of a span of time (`Folders`), and the scan of some partitions (`condition_of`).
 - ``incremental`` on ``checkpoints``, ``gaps`` and ``backlog``: `changes_since` gives the unread `Changes` of a table to a `Reader`; the commit that
   processes them stores `extra_of`, under the gate `refuse_if_consumed`. ``several_outputs``: the same for several tables of one function.
-- ``past_commits``: the commit of an earlier attempt (`find_made`), and the newest commit of a reader (`newest_with_rows`).
+- ``past_commits``: the commit of an earlier attempt (`find_made`), the newest commit of a reader (`newest_with_rows`), and the file of a commit
+  (`place_of`).
 - ``sharing``: steps whose upserts share a commit (`shared_upsert`, `is_shared`), and the part of one step (`own_part`).
 - ``table_services``: the table services of a table, and what each would do now.
 - ``timeline_cursor``, ``instant_times``: the instants that a sensor has reported, and the moments of instant times.
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
     from pyhudi_core.orchestration.past_commits import commits_newest_first as commits_newest_first
     from pyhudi_core.orchestration.past_commits import find_made as find_made
     from pyhudi_core.orchestration.past_commits import newest_with_rows as newest_with_rows
+    from pyhudi_core.orchestration.past_commits import place_of as place_of
     from pyhudi_core.orchestration.remote_gate import RemoteGate as RemoteGate
     from pyhudi_core.orchestration.remote_write import WriteRequest as WriteRequest
     from pyhudi_core.orchestration.remote_write import open_gate as open_gate
@@ -157,6 +159,7 @@ _HOMES = {
     "options_for_open": "options",
     "options_in_lake": "storage.paths",
     "own_part": "orchestration.sharing",
+    "place_of": "orchestration.past_commits",
     "positions_of": "orchestration.checkpoints",
     "refuse_if_consumed": "orchestration.incremental",
     "refuse_apart": "table_transactions",

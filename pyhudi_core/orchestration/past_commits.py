@@ -63,6 +63,11 @@ def commit_of(table: HudiTable, instant: str) -> PastCommit:
     raise TableError("The timeline has no such completed commit", table=table.location, instant=instant)
 
 
+def place_of(table: HudiTable, instant: Instant) -> str:
+    """Return the location of an instant's file, in the layout that the table's timeline has. Reads nothing."""
+    return f"{table.location}/{table._opened.context().folder.file(instant)}"
+
+
 def find_made(
     table: HudiTable, entry: str, made: Callable[[Mapping[str, str]], bool], begun: datetime | None = None
 ) -> PastCommit | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import pyarrow as pa
 
-from pyhudi_core.errors import ConfigError
+from pyhudi_core.errors import ConfigError, InvalidOptionError
 from pyhudi_core.lazy import lazy, lazy_call
 from pyhudi_core.orchestration.errors import definition_error
 
@@ -18,12 +18,16 @@ if TYPE_CHECKING:
 else:
     create_table = lazy_call("pyhudi_core.opening", "create_table")
 
-_fitting = lazy("pyhudi_core.options.fitting")
+_fitting, _new_table = lazy("pyhudi_core.options.fitting"), lazy("pyhudi_core.model.new_table")
 
 Operation = Literal[
     "upsert", "insert", "bulk_insert", "insert_overwrite", "insert_overwrite_table", "delete", "delete_partitions"
 ]
 OPERATIONS: tuple[str, ...] = get_args(Operation)
+_MOST = 10**9
+"""The largest count of commits, minutes, seconds or tables in a definition. Moments that are so many minutes away can still be computed."""
+_MOST_HOURS = 10**7
+"""The largest limit in a definition; a limit may be one of hours."""
 _SHORT = {"cow": "copy_on_write", "mor": "merge_on_read"}
 
 
@@ -59,6 +63,8 @@ class TableSettings:
             _fitting.refuse_unfit_options(self.options)
         except ConfigError as error:
             raise definition_error(f"{whose} has unfit options: {error.message}", error.hint or "") from error
+        for argument in ("record_key", "partition_by", "ordering"):
+            refuse_unfit_columns(whose, argument, names(getattr(self, argument) or None))
         if isinstance(self.schema, pa.Schema):
             self._refuse_absent(whose, self.schema.names)
 
@@ -128,7 +134,24 @@ def names(columns: str | Sequence[str] | None) -> tuple[str, ...]:
     return (columns,) if isinstance(columns, str) else tuple(columns)
 
 
+def refuse_unfit_columns(whose: str, argument: str, columns: Sequence[str]) -> None:
+    """Raise `InvalidOptionError` for an empty or repeated name of a column. ``whose``: ``The asset orders``."""
+    try:
+        _new_table.refuse_unfit_columns(argument, columns)
+    except InvalidOptionError as error:
+        raise definition_error(f"{whose} cannot have these columns: {error.message}", f"{error.hint}.") from error
+
+
 def refuse_no_count(what: str, number: object) -> None:
-    """Raise `InvalidOptionError` unless the number is a positive whole number."""
-    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-        raise definition_error(f"{what}={number!r}", "Pass a whole number from 1 on.")
+    """Raise `InvalidOptionError` unless the number is a positive whole number that is not absurdly large."""
+    if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= _MOST:
+        raise definition_error(f"{what}={number!r}", f"Pass a whole number from 1 on, at most {_MOST}.")
+
+
+def refuse_unfit_limit(what: str, number: object) -> None:
+    """Raise `InvalidOptionError` unless the number is None, or finite, from 0 on, and not absurdly large."""
+    if number is None or (
+        isinstance(number, int | float) and not isinstance(number, bool) and 0 <= number <= _MOST_HOURS
+    ):
+        return
+    raise definition_error(f"{what}={number!r}", f"Pass a number from 0 on, at most {_MOST_HOURS}.")

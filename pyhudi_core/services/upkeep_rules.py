@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
+from numbers import Real
 
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.printing import printable
@@ -57,7 +59,10 @@ class UpkeepRules:
             )
         for name in ("log_ratio", "small_groups", "seconds", "bytes"):
             value = getattr(self, name)
-            if value is not None and not value > 0:
+            if value is not None and (
+                isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < inf
+            ):
                 raise InvalidOptionError(
-                    f"{name}={value!r} is not above 0", hint="Give a positive number, or leave it out."
+                    f"{name}={value!r} is not above 0, or no finite number",
+                    hint="Give a positive number, or leave it out.",
                 )

@@ -192,6 +192,8 @@ class RowCount:
 def _checked(columns: tuple[str, ...], what: str) -> tuple[str, ...]:
     if not columns or not all(isinstance(column, str) and column for column in columns):
         raise InvalidOptionError(f"{what} takes names of columns", hint=f'For example {what}("id").')
+    if len(set(columns)) != len(columns):
+        raise InvalidOptionError(f"{_call(what, columns)} names a column twice", hint="Name it once.")
     return columns
 
 

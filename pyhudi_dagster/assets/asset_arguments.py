@@ -15,7 +15,7 @@ import dagster as dg
 from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_core.orchestration.incremental import Changes
 from pyhudi_dagster.assets.annotations import parameter_hints
-from pyhudi_dagster.lake.info import HudiAssetInfo, info_of
+from pyhudi_dagster.lake.info import HudiAssetInfo, info_of, refuse_unfit_kinds
 from pyhudi_dagster.partitions.asset_partitions import Backfill, HudiPartitions, backfill_of
 from pyhudi_dagster.reporting import metadata
 
@@ -172,6 +172,7 @@ def asset_spec(
     spec: dg.AssetSpec, info: HudiAssetInfo, inputs: Inputs, deps: Sequence[Any], given: AssetArguments
 ) -> dg.AssetSpec:
     """Return the translator's spec with the metadata of the table and all dependencies."""
+    refuse_unfit_kinds(spec.key, spec.kinds)
     upstream = [each.key for each in inputs.changes.values()]
     loaded = [each.key for each in inputs.loaded.values() if each.key is not None]
     entries = {**metadata.definition_metadata(info), **spec.metadata, **info.metadata()}

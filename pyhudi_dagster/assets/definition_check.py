@@ -153,7 +153,7 @@ def refuse_unknown_inputs(info: HudiAssetInfo, known: Sequence[dg.AssetKey]) -> 
 
 
 def _with_steps(definitions: dg.Definitions) -> Iterator[dg.AssetKey]:
-    """Yield the keys of the Hudi assets that have a step or a check, each once."""
+    """Yield the keys of the Hudi assets that have a step, a check or a job of their services, each once."""
     checked = {key.asset_key for each in definitions.asset_checks or [] for key in each.check_keys}
     for asset in definitions.assets or []:
         runs = isinstance(asset, dg.AssetsDefinition) and asset.is_executable
@@ -164,7 +164,8 @@ def _with_steps(definitions: dg.Definitions) -> Iterator[dg.AssetKey]:
             if isinstance(asset, dg.AssetSpec)
             else []
         ):
-            if INFO in spec.metadata and (runs or spec.key in checked):
+            info = info_of(spec.key, spec.metadata) if INFO in spec.metadata else None
+            if info is not None and (runs or info.services or spec.key in checked):
                 yield spec.key
 
 

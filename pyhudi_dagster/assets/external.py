@@ -9,7 +9,7 @@ import dagster as dg
 from pyhudi_core.argument_types import refuses_wrong_types
 from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_core.orchestration.settings import TableSettings
-from pyhudi_dagster.lake.info import HudiAssetInfo, table_name
+from pyhudi_dagster.lake.info import HudiAssetInfo, refuse_unfit_kinds, table_name
 from pyhudi_dagster.lake.service_settings import Services
 from pyhudi_dagster.partitions.asset_partitions import HudiPartitions
 from pyhudi_dagster.reporting import metadata
@@ -55,5 +55,6 @@ def hudi_external_asset(
     info = HudiAssetInfo(named, table or table_name(named), settings, partitions, lake=lake, services=services)
     entries = {**metadata.definition_metadata(info), **dict(spec.pop("metadata", None) or {}), **info.metadata()}
     kinds = set(spec.pop("kinds", None) or {"hudi"})
+    refuse_unfit_kinds(named, kinds)
     definition = partitions.definition if partitions else None
     return dg.AssetSpec(named, metadata=entries, kinds=kinds, partitions_def=definition, **spec)

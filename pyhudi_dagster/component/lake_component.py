@@ -125,10 +125,10 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
         parts = [dg.Definitions(assets=assets, resources={self.lake: lake}), *self._upkeep(lake, cared)]
         for peer in peers:
             refuse_twins_of(self, peer)
+        refuse_equal_keys(self, others)
         refuse_equal_names(
             (key, f"of the component {each.name}") for each in (self, *others) for key in each.asset_keys(steps=True)
         )
-        refuse_equal_keys(self, others)
         known = [key for each in others for key in each.asset_keys()]
         made = dg.Definitions.merge(*parts)
         refuse_twins(made)

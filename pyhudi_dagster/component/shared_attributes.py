@@ -8,7 +8,8 @@ from dagster.components.resolved.form_config import FormWidget
 from pydantic import Field
 
 from pyhudi_core.orchestration.errors import definition_error
-from pyhudi_dagster.component.upkeep_attributes import LakeChecks
+from pyhudi_core.orchestration.settings import refuse_no_count, refuse_unfit_limit
+from pyhudi_dagster.component.upkeep_attributes import LakeChecks, Number, Whole
 from pyhudi_dagster.lake.service_settings import Every, Keep, OnCron, Services, Trigger
 
 _OF_LOGS = frozenset({"compaction", "log_compaction"})
@@ -18,11 +19,11 @@ _OF_LOGS = frozenset({"compaction", "log_compaction"})
 class LakeTrigger(dg.Model, dg.Resolvable):
     """When a service runs: one of every_commits or every_minutes, one of keep_commits, keep_hours and keep_versions, or cron."""
 
-    every_commits: int | None = None
-    every_minutes: int | None = None
-    keep_commits: int | None = None
-    keep_hours: int | None = None
-    keep_versions: int | None = None
+    every_commits: Whole | None = None
+    every_minutes: Whole | None = None
+    keep_commits: Whole | None = None
+    keep_hours: Whole | None = None
+    keep_versions: Whole | None = None
     cron: Annotated[str, dg.Resolver.default(form_config=dg.ComponentFormConfig(widget=FormWidget.CRON))] = ""
     timezone: str = "UTC"
     by: list[str] = Field(default=[], description="The columns by which a clustering sorts.")
@@ -45,12 +46,14 @@ class LakeTrigger(dg.Model, dg.Resolvable):
 class LakeFreshness(dg.Model, dg.Resolvable):
     """After how many hours without an event an asset is late."""
 
-    fail_hours: float
-    warn_hours: float | None = None
+    fail_hours: Number
+    warn_hours: Number | None = None
 
     def made(self) -> dg.FreshnessPolicy:
         """Return the policy. Raises `InvalidOptionError` for impossible hours."""
-        if not 0 < (self.warn_hours or self.fail_hours / 2) < self.fail_hours:
+        for figure, hours in {"fail_hours": self.fail_hours, "warn_hours": self.warn_hours}.items():
+            refuse_unfit_limit(f"freshness has {figure}", hours)
+        if not 0 < (self.fail_hours / 2 if self.warn_hours is None else self.warn_hours) < self.fail_hours:
             raise definition_error(
                 f"freshness has fail_hours={self.fail_hours:g} and warn_hours={self.warn_hours}",
                 "Give hours above 0, and warn_hours below fail_hours.",
@@ -62,11 +65,14 @@ class LakeFreshness(dg.Model, dg.Resolvable):
 class LakeRetry(dg.Model, dg.Resolvable):
     """How often a failed step is tried again, and after how many seconds."""
 
-    max_retries: int = 1
-    delay: float | None = None
+    max_retries: Whole = 1
+    delay: Number | None = None
 
     def made(self) -> dg.RetryPolicy:
-        """Return the policy."""
+        """Return the policy. Raises `InvalidOptionError` for a number of retries or seconds that cannot be."""
+        if self.max_retries:  # 0 switches off what defaults say
+            refuse_no_count("retry has max_retries", self.max_retries)
+        refuse_unfit_limit("retry has delay", self.delay)
         return dg.RetryPolicy(max_retries=self.max_retries, delay=self.delay)
 
 

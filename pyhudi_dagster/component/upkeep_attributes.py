@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 import dagster as dg
 from dagster.components.resolved.form_config import FormWidget
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_dagster.lake.names import name_of
@@ -17,6 +17,17 @@ from pyhudi_dagster.services.service_definitions import build_hudi_services
 from pyhudi_dagster.services.service_policy import PerTableJob, ServicePolicy, SharedSession
 
 
+def _no_bool(given: Any) -> Any:
+    if isinstance(given, bool):
+        raise ValueError(f"{str(given).lower()} is no number")
+    return given
+
+
+Whole = Annotated[int, BeforeValidator(_no_bool)]
+Number = Annotated[float, BeforeValidator(_no_bool)]
+"""Numbers in YAML. ``true`` is no number; pydantic would take it for 1."""
+
+
 class LakeServices(dg.Model, dg.Resolvable):
     """How table services of the lake run; see ServicePolicy."""
 
@@ -24,11 +35,11 @@ class LakeServices(dg.Model, dg.Resolvable):
     tables: list[str] = Field(
         default=[], description="Keys of the tables; without them, all tables that no other services name."
     )
-    max_minutes: int | None = None
+    max_minutes: Whole | None = None
     quiet_hours: list[str] = Field(default=[])
     timezone: str = "UTC"
-    interval_seconds: int = 30
-    quotas: dict[str, int] = Field(default={}, description="By group of assets: how many of its tables at a time.")
+    interval_seconds: Whole = 30
+    quotas: dict[str, Whole] = Field(default={}, description="By group of assets: how many of its tables at a time.")
     run_for_each_table: bool = False
     spark: bool = False
     running: bool = True
@@ -63,7 +74,7 @@ class LakeSensor(dg.Model, dg.Resolvable):
     """The timeline sensor of the lake; see build_hudi_timeline_sensor."""
 
     name: str | None = Field(default=None, description="Its name, if there are several.")
-    minimum_interval_seconds: int = 30
+    minimum_interval_seconds: Whole = 30
     running: bool = True
 
 
@@ -71,7 +82,7 @@ class LakeCheck(dg.Model, dg.Resolvable):
     """A health check of all tables; see HudiCheck."""
 
     name: str
-    limit: float | None = None
+    limit: Number | None = None
     column: str | None = Field(default=None, description="For data_freshness: a column of times.")
     severity: Literal["ERROR", "WARN"] = "ERROR"
     cron: Annotated[str, dg.Resolver.default(form_config=dg.ComponentFormConfig(widget=FormWidget.CRON))] = Field(

@@ -7,7 +7,7 @@ inputs, `Changes` and events use it; no other module reads an asset's metadata. 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -61,6 +61,11 @@ class HudiAssetInfo:
             raise definition_error(
                 f"The asset {name} has on_foreign_rows={self.on_foreign_rows!r}",
                 f"Use one of {', '.join(get_args(ForeignRows))}.",
+            )
+        if not str(self.lake).isidentifier():
+            raise definition_error(
+                f"The asset {name} has lake={self.lake!r}, which cannot be the key of a resource",
+                "Use letters, digits and underscores, such as 'archive'; the default is 'lake'.",
             )
         parts = self.table.split("/") if isinstance(self.table, str) else [""]
         if not all(parts) or {".", ".."} & set(parts):
@@ -138,6 +143,16 @@ def refuse_unfit_key(key: dg.AssetKey) -> None:
             f"The asset key {name!r} has characters that Dagster does not allow",
             f"Use letters, digits and underscores, and name the table apart: table={name!r}.",
         )
+
+
+def refuse_unfit_kinds(key: dg.AssetKey, kinds: Collection[str]) -> None:
+    """Raise `InvalidOptionError` for a kind that Dagster would take, and its UI could not show. Dagster checks other tags, but not kinds."""
+    for kind in kinds:
+        if not re.fullmatch(r"[A-Za-z0-9_.+#-]{1,63}", kind):
+            raise definition_error(
+                f"The asset {key.to_user_string()} has the kind {kind!r}",
+                "Use 1 to 63 letters, digits and the characters '_', '-', '.', '+' and '#', such as 'duckdb'.",
+            )
 
 
 def table_name(key: dg.AssetKey) -> str:

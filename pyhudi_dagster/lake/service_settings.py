@@ -14,7 +14,7 @@ import dagster as dg
 
 from pyhudi_core import orchestration
 from pyhudi_core.orchestration.errors import definition_error
-from pyhudi_core.orchestration.settings import TableSettings, names
+from pyhudi_core.orchestration.settings import TableSettings, names, refuse_no_count, refuse_unfit_columns
 
 Options = dict[str, str]
 ALWAYS = frozenset({"failed_writes"})
@@ -174,9 +174,11 @@ class _Checked:
         return options
 
     def of_index(self, indexes: Sequence[str]) -> Options:
-        for index in indexes:
+        for number, index in enumerate(indexes):
             if index not in _INDEXES:
                 self._refuse(f"index={index!r}, which does not exist", f"Use some of {', '.join(_INDEXES)}.")
+            if index in indexes[:number]:
+                self._refuse(f"index={index!r} twice", "Name it once.")
         return {"hoodie.metadata.enable": "true", **{_INDEXES[index]: "true" for index in indexes}} if indexes else {}
 
     def refuse_other(self, option: str, value: str) -> None:
@@ -206,10 +208,11 @@ class _Checked:
             )
         for figure in ("commits", "minutes", "hours", "versions", "every"):
             number = getattr(trigger, figure, None)
-            if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 1):
-                self._refuse(f"services={name} with {figure}={number!r}", f"Pass a whole number of {figure} from 1 on.")
+            if number is not None:
+                refuse_no_count(f"The asset {self.asset} has services={name} with {figure}", number)
 
     def _columns(self, name: str, known: _Known, columns: tuple[str, ...]) -> tuple[str, ...]:
+        refuse_unfit_columns(f"The asset {self.asset} with services={name}", "by", columns)
         if not known.by:
             self._refuse(f"services={name} with by={list(columns)}", "Only a clustering sorts; leave by= out.")
         schema: Any = self.settings.schema

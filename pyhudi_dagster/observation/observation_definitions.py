@@ -11,7 +11,7 @@ import dagster as dg
 from pyhudi_core.argument_types import refuses_wrong_types
 from pyhudi_core.lazy import lazy
 from pyhudi_core.orchestration.errors import definition_error
-from pyhudi_core.orchestration.settings import refuse_no_count
+from pyhudi_core.orchestration.settings import refuse_no_count, refuse_unfit_limit
 from pyhudi_dagster.lake.info import HudiAssetInfo
 from pyhudi_dagster.lake.names import WATCHED, name_of
 from pyhudi_dagster.lake.resource import HudiLakeResource
@@ -155,7 +155,17 @@ def build_hudi_checks(
 
 
 def _of_own_step(info: HudiAssetInfo, wanted: Sequence[HudiCheck]) -> list[HudiCheck]:
-    """Return the checks that need their own step. The step of a decorated asset itself reports whether its timeline can be read."""
+    """Return the checks that need their own step. The step of a decorated asset itself reports whether its timeline can be read.
+
+    Raises `InvalidOptionError` for attributes that this step cannot give to its check.
+    """
+    for check in wanted if info.has_step else ():
+        if check.name == READABLE and check != HudiCheck(READABLE):
+            raise definition_error(
+                f"The check {READABLE} of the asset {info.key.to_user_string()} cannot have a limit, a severity or blocking=True: "
+                "the step of the asset reports it",
+                "Leave them out. If the timeline cannot be read, this step fails, so that nothing downstream runs.",
+            )
     return [check for check in wanted if check.name != READABLE or not info.has_step]
 
 
@@ -175,9 +185,6 @@ def _refuse_unfit_checks(wanted: Sequence[HudiCheck]) -> None:
             raise definition_error(
                 f"build_hudi_checks has the check {name!r}, which does not exist", f"Use some of {', '.join(KINDS)}."
             )
-        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | float) or not limit >= 0):
-            raise definition_error(
-                f"build_hudi_checks has the check {name!r} with limit={limit!r}", "Pass a number from 0 on."
-            )
+        refuse_unfit_limit(f"build_hudi_checks has the check {name!r} with limit", limit)
         if name in names[:number]:
             raise definition_error(f"build_hudi_checks has the check {name!r} twice", "Pass it once.")

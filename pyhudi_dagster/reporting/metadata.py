@@ -165,7 +165,7 @@ def place_entries(info: HudiAssetInfo, written: CompletedCommit) -> dict[str, An
     table, instant = written.table, written.commit.instant
     described = {**descriptions_of(info.settings.schema), **written.descriptions}
     return {
-        "hudi/commit_url": dg.MetadataValue.path(f"{table.location}/.hoodie/timeline/{instant.file_name()}"),
+        "hudi/commit_url": dg.MetadataValue.path(past_commits.place_of(table, instant)),
         "dagster/uri": table.location,
         "dagster/table_name": info.table,
         "dagster/column_schema": column_schema(table, described),

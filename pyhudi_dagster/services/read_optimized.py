@@ -18,7 +18,7 @@ from pyhudi_core.orchestration.data import descriptions_of
 from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_core.orchestration.past_commits import PastCommit
 from pyhudi_dagster.assets.asset_arguments import only_spec
-from pyhudi_dagster.lake.info import HudiAssetInfo, info_of, step_name
+from pyhudi_dagster.lake.info import HudiAssetInfo, info_of, refuse_unfit_kinds, step_name
 from pyhudi_dagster.lake.resource import HudiLakeResource
 from pyhudi_dagster.reporting import events, metadata
 from pyhudi_dagster.reporting.column_schema import column_schema
@@ -74,6 +74,7 @@ def hudi_read_optimized_asset(
     given = dict(spec.pop("metadata", None) or {})
     entries = {**of_table, "hudi/table": dg.MetadataValue.asset(info.key), **given, VIEW: _ViewEntry(info)}
     kinds = set(spec.pop("kinds", None) or {"hudi"})
+    refuse_unfit_kinds(named, kinds)
     deps = [*(spec.pop("deps", None) or []), info.key]
     described = dg.AssetSpec(named, deps=deps, metadata=entries, kinds=kinds, skippable=True, **spec)
 

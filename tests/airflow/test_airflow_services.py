@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -174,8 +175,14 @@ def test_a_check_fails_on_what_is_wrong_or_old(home: Path, lake: Path) -> None:
         (lambda: HudiServiceOperator(task_id="t", table="a", service="cleaning", when="now"), "when='now'"),
         (lambda: HudiUpkeepOperator(task_id="t", services=["compact"]), "'compact' is no table service"),
         (lambda: HudiUpkeepOperator(task_id="t", seconds=-1), "seconds=-1 is not above 0"),
+        *[
+            (lambda limit=limit: HudiUpkeepOperator(task_id="t", bytes=limit), f"bytes={limit!r} is not above 0")
+            for limit in (float("inf"), float("nan"), True, "1 GB")
+        ],
         (lambda: HudiUpkeepOperator(task_id="t", seconds=1, rules=hudi.UpkeepRules()), "both given"),
         (lambda: HudiCheckOperator(task_id="t", table="a", fail_on="info"), "fail_on='info'"),
+        (lambda: HudiCheckOperator(task_id="t", table="a", fresh_within=6), "fresh_within=6"),  # type: ignore[arg-type]
+        (lambda: HudiCheckOperator(task_id="t", table="a", fresh_within=timedelta(-1)), "fresh_within="),
     ],
 )
 def test_a_wrong_argument_is_refused_when_the_dag_file_is_parsed(make: Any, said: str) -> None:

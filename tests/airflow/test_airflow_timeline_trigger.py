@@ -123,6 +123,7 @@ def test_each_commit_with_rows_is_one_event_and_services_are_none(lake: Path) ->
     first = news.facts[0]
     assert (first["operation"], first["rows_inserted"], first["partition_count"]) == ("upsert", 1, 1)
     assert first["completed_at"].endswith("+00:00")
+    assert Path(first["commit_url"]).is_file()
     assert news_of(look(lake), news.position).facts == []
 
 
@@ -281,7 +282,15 @@ def test_an_asset_has_an_address_and_a_watcher_without_secrets() -> None:
 
 @pytest.mark.parametrize(
     ("how", "said"),
-    [({"start": "now"}, "start='now'"), ({"poll_interval": 0}, "poll_interval=0"), ({"table": "/"}, "names no table")],
+    [
+        ({"start": "now"}, "start='now'"),
+        ({"poll_interval": 0}, "poll_interval=0"),
+        ({"poll_interval": float("inf")}, "poll_interval=inf"),
+        ({"poll_interval": float("nan")}, "poll_interval=nan"),
+        ({"poll_interval": "30"}, "poll_interval='30'"),
+        ({"poll_interval": True}, "poll_interval=True"),
+        ({"table": "/"}, "names no table"),
+    ],
 )
 def test_a_wrong_argument_is_refused_when_the_dag_file_is_parsed(how: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidOptionError, match=said):

@@ -311,6 +311,7 @@ async def _later() -> None: ...
         ({"operation": "upserts"}, "operation='upserts'"),
         ({"table_type": "delta"}, "table_type='delta'"),
         ({"options": {"hoodie.no.such": "1"}}, "unfit options"),
+        ({"record_key": ["id", "id"]}, "record_key names a column twice"),
         ({"record_key": "key", "schema": pa.schema([("id", pa.int64())])}, "record_key="),
     ],
 )

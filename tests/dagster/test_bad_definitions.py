@@ -50,6 +50,17 @@ def orders_asset(**arguments: Any) -> dg.AssetsDefinition:
         ({"pre_commit": [hudi.satisfies("a >>> 3 and")], "schema": None}, "pre_commit", "one condition in Spark SQL"),
         ({"pre_commit": [hudi.satisfies("amount > 3")]}, "pre_commit", "The columns are"),
         ({"record_key": "idd"}, "record_key=['idd']", "id, day, ts"),
+        ({"record_key": ["id", "id"], "schema": None}, "record_key names a column twice: id, id", "Name it once"),
+        ({"record_key": ["id", " "], "schema": None}, "record_key names the column ' '", "rename"),
+        ({"partition_by": ["day", "day"], "schema": None}, "partition_by names a column twice", "Name it once"),
+        ({"ordering": "ts,id", "schema": None}, "ordering names the column 'ts,id'", "rename"),
+        ({"services": Services(clustering=Every(by=["id", "id"]))}, "by names a column twice", "Name it once"),
+        ({"services": Services(index=["record", "record"])}, "index='record' twice", "Name it once"),
+        ({"services": Services(cleaning=Keep(commits=10**30))}, "commits=1000", "from 1 on"),
+        ({"kinds": {"a b!"}}, "the kind 'a b!'", "letters, digits"),
+        ({"kinds": {""}}, "the kind ''", "letters, digits"),
+        ({"lake": ""}, "lake=''", "letters, digits"),
+        ({"lake": "two words"}, "lake='two words'", "letters, digits"),
         ({"ordering": "tss"}, "ordering=['tss']", "id, day, ts"),
         ({"partition_by": "dayy"}, "partition_by=['dayy']", "id, day, ts"),
         ({"table_type": "merge-on-read"}, "table_type='merge-on-read'", "merge_on_read"),
@@ -91,6 +102,18 @@ def test_an_asset_that_cannot_work_fails_at_load(arguments, option, fix):
             "'compaction_lag' with limit=-1",
             "from 0 on",
         ),
+        *[
+            (
+                lambda limit=limit: build_hudi_checks([orders_asset()], [HudiCheck("data_freshness", limit)]),
+                f"limit={limit!r}",
+                "from 0 on",
+            )
+            for limit in (float("inf"), float("nan"), True, 1e15)
+        ],
+        (lambda: ServicePolicy(max_minutes=10**30), "max_minutes=1000", "from 1 on"),
+        (lambda: hudi_external_asset("web", kinds={"a/b"}), "the kind 'a/b'", "letters, digits"),
+        (lambda: hudi.not_null("id", "id"), "not_null('id', 'id') names a column twice", "Name it once"),
+        (lambda: hudi.unique("id", "day", "id"), "names a column twice", "Name it once"),
         (lambda: build_hudi_checks([orders_asset()], ["compaction_lag"], cron="99 * * * *"), "'99 * * * *'", "minute"),
     ],
 )

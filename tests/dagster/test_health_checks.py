@@ -170,6 +170,18 @@ def test_a_check_that_every_asset_has_alone_is_refused():
         build_hudi_checks([orders_asset(None)], ["timeline_readable"])
 
 
+@pytest.mark.parametrize("given", [{"severity": dg.AssetCheckSeverity.WARN}, {"blocking": True}, {"limit": 3}])
+def test_a_check_that_the_step_of_the_asset_reports_takes_no_attributes(given):
+    checks = [HudiCheck("timeline_readable", **given), "data_freshness"]
+    with pytest.raises(InvalidOptionError, match="the asset orders cannot have a limit, a severity or blocking"):
+        build_hudi_checks([orders_asset(None)], checks)
+    found = build_hudi_checks([hudi_external_asset("orders")], checks)
+    assert {key.name for each in found.asset_checks for key in each.check_keys} == {
+        "timeline_readable",
+        "data_freshness",
+    }
+
+
 @pytest.mark.parametrize(
     ("checks", "message"),
     [

@@ -191,6 +191,13 @@ def test_the_flights_in_yaml_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ({"pre_commit": {"satisfies": ["id >"]}}, "satisfies('id >')"),
         ({"changes_of": {"context": "sales/ordres"}}, "changes_of=context"),
         ({"options": {"hoodie.write.lock.provider": "in_process"}}, "excludes only the writers of one process"),
+        ({"record_key": ["id", "id"]}, "record_key names a column twice"),
+        ({"kinds": ["a b!"]}, "the kind 'a b!'"),
+        ({"freshness": {"fail_hours": 1e12}}, "fail_hours=1000000000000.0"),
+        ({"freshness": {"fail_hours": float("inf")}}, "fail_hours=inf"),
+        ({"freshness": {"fail_hours": 2, "warn_hours": 0}}, "warn_hours=0"),
+        ({"retry": {"max_retries": -1}}, "max_retries=-1"),
+        ({"retry": {"delay": float("nan")}}, "delay=nan"),
     ],
 )
 def test_what_cannot_work_is_refused_at_load_with_what_to_do(
@@ -209,6 +216,20 @@ def test_what_cannot_work_is_refused_at_load_with_what_to_do(
         ({"services": {"quiet_hours": ["soon"]}}, "quiet_hours='soon'"),
         ({"timeline_sensor": {"minimum_interval_seconds": 0}}, "minimum_interval_seconds=0"),
         ({"checks": ["freshness"]}, "'freshness', which does not exist"),
+        ({"checks": [{"name": "compaction_lag", "limit": float("inf")}]}, "limit=inf"),
+        ({"checks": [{"name": "timeline_readable", "severity": "WARN"}]}, "the step of the asset reports it"),
+        ({"lake": "two words"}, "lake='two words'"),
+        ({"tables": [{**TOTALS, "key": "sales/orders_ro"}]}, "has the asset sales/orders_ro twice"),
+        (
+            {
+                "external": [
+                    {"key": "sales-orders", "services": {"cleaning": {"keep_commits": 3}}},
+                    {"key": "sales_orders", "services": {"cleaning": {"keep_commits": 3}}},
+                ],
+                "services": {},
+            },
+            "sales-orders and sales_orders have steps and jobs of one name",
+        ),
         ({"options": {"hoodie.write.lock.provider": "sql"}}, "needs the option pyhudi.lock.sql.url"),
         ({"tables": [{**TOTALS, "changes_of": {"orders": "sales/ordres"}}]}, "Did you mean sales/orders"),
     ],
@@ -218,6 +239,25 @@ def test_a_lake_that_cannot_work_is_refused_at_load(tmp_path: Path, lake: dict[s
     with pytest.raises(Exception, match="defs.yaml") as refused:
         lake_of(tmp_path, tables=tables, **lake)
     assert words in next(str(each) for each in chain_of(refused.value) if isinstance(each, InvalidOptionError))
+
+
+@pytest.mark.parametrize(
+    ("table", "lake", "field"),
+    [
+        ({}, {"checks": [{"name": "compaction_lag", "limit": True}]}, "limit"),
+        ({"services": {"compaction": {"every_commits": True}}}, {}, "every_commits"),
+        ({"retry": {"max_retries": True}}, {}, "max_retries"),
+        ({}, {"services": {"max_minutes": True}}, "max_minutes"),
+        ({}, {"services": {"quotas": {"raw": True}}}, "quotas"),
+        ({}, {"timeline_sensor": {"minimum_interval_seconds": False}}, "minimum_interval_seconds"),
+    ],
+)
+def test_true_is_no_number_in_yaml(tmp_path: Path, table: dict[str, Any], lake: dict[str, Any], field: str) -> None:
+    with pytest.raises(Exception, match="defs.yaml") as refused:
+        lake_of(tmp_path, tables=[{**ORDERS, **table}], **lake)
+    said = str(list(chain_of(refused.value))[-1])
+    assert field in said
+    assert "is no number" in said
 
 
 def chain_of(error: BaseException | None) -> Iterator[BaseException]:

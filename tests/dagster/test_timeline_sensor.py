@@ -325,6 +325,9 @@ def test_an_external_table_of_version_6_is_reported_and_read(lake, instance):
     reported = look(lake, instance, hudi_external_asset("older")).asset_events
     newest = table.timeline.commits[-1]
     assert reported[-1].tags["dagster/data_version"] == newest.completion_time
+    places = [Path(each.metadata["hudi/commit_url"].path) for each in reported if "hudi/commit_url" in each.metadata]
+    assert places
+    assert all(place.is_file() for place in places), "the files of version 6 are in .hoodie itself"
     changes = changes_since("older", table, None)
     assert (changes.until, changes.to_arrow().num_rows) == (newest.requested_time, 115)
     (location / ".hoodie" / f"{int(newest.requested_time) - 1}.deltacommit.requested").touch()

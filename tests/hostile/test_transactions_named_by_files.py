@@ -37,7 +37,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Tables that a coordinator left prepared, in a lake, and a table of somebody else."""
     base = tmp_path_factory.mktemp("image")
     tables = [hudi.create_table(str(base / LAKE / name), SCHEMA, "id", options=OPTIONS) for name in NAMES]
-    hudi.create_table(str(base / "home" / "victim"), SCHEMA, "id", options=OPTIONS).upsert(rows(9))
+    hudi.create_table(str(base / "others" / "victim"), SCHEMA, "id", options=OPTIONS).upsert(rows(9))
 
     def killed(self: Group) -> bool:
         shutil.copytree(base / LAKE, base / "left")
@@ -58,8 +58,8 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def place(image: Path, tmp_path: Path) -> Path:
-    """A folder with ``company/lake/lines``, whose files name ``company/lake/orders``, and ``home/victim``."""
-    shutil.copytree(image / "home", tmp_path / "home")
+    """A folder with ``company/lake/lines``, whose files name ``company/lake/orders``, and ``others/victim``."""
+    shutil.copytree(image / "others", tmp_path / "others")
     shutil.copytree(image / "left", tmp_path / LAKE)
     for file in (tmp_path / LAKE).rglob("*"):
         if file.is_file() and str(image).encode() in (body := file.read_bytes()):
@@ -113,14 +113,14 @@ DOORS: dict[str, Callable[[str], object]] = {
     "snapshot": lambda location: hudi.snapshot([hudi.open_table(location)]),
 }
 OTHERS = {
-    "elsewhere": "{place}/home/victim",
-    "by a scheme": "file://{place}/home/victim",
-    "by dots": "{place}/company/lake/../../home/victim",
+    "elsewhere": "{place}/others/victim",
+    "by a scheme": "file://{place}/others/victim",
+    "by dots": "{place}/company/lake/../../others/victim",
     "by a link": "{place}/company/lake/link",
     "in a bucket": "s3://other-bucket/table",
     "in Azure": "abfss://c@other.dfs.core.windows.net/table",
     "no location": "nothing://",
-    "a surrogate": "{place}/home/victim\ud800",
+    "a surrogate": "{place}/others/victim\ud800",
 }
 
 
@@ -132,7 +132,7 @@ def test_another_table_of_a_transaction_is_not_opened_elsewhere(
     place: Path, carrier: Callable[[Path, str], None], way: str, door: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     carrier(place, OTHERS[way].format(place=place))
-    (place / LAKE / "link").symlink_to(place / "home" / "victim")
+    (place / LAKE / "link").symlink_to(place / "others" / "victim")
     reached: list[str] = []
     resolved = LocalStorage._resolve
 
@@ -142,7 +142,7 @@ def test_another_table_of_a_transaction_is_not_opened_elsewhere(
 
     monkeypatch.setattr(LocalStorage, "_resolve", recorded)
     monkeypatch.setattr("boto3.client", None)
-    with untouched(place / "home"):
+    with untouched(place / "others"):
         try:
             DOORS[door](str(place / LAKE / "lines"))
         except HudiError as error:
@@ -184,7 +184,7 @@ def test_layers_of_one_lake_change_together(tmp_path: Path) -> None:
 
 
 def test_an_unfinished_transaction_of_a_table_elsewhere_says_how_it_is_allowed(place: Path) -> None:
-    other = str(place / "home" / "victim")
+    other = str(place / "others" / "victim")
     _record(place, other)
     with pytest.raises(UnsafePathError, match="a transaction also changed") as caught:
         hudi.open_table(str(place / LAKE / "lines"), options=OPTIONS).upsert(rows(3))

@@ -56,7 +56,9 @@ HOSTILE = {
     "many nulls": lambda: _many_rows_of_nothing(pa.null()),
     "many structs without a field": lambda: _many_rows_of_nothing(pa.struct([])),
     "one text many times": _one_text_many_times,
-    "runs": lambda: _stream(_of(id=pa.RunEndEncodedArray.from_arrays(pa.array([1 << 30], pa.int32()), pa.array(["a"])))),
+    "runs": lambda: _stream(
+        _of(id=pa.RunEndEncodedArray.from_arrays(pa.array([1 << 30], pa.int32()), pa.array(["a"])))
+    ),
     "no UTF-8": lambda: _stream(_of(id=pa.array([b"aa"]), value=pa.array([1]))).replace(b"aa", b"\xff\xff"),
     "deep notes": lambda: _stream(ROWS.to_batches()[0], notes=NOTES | {"pyhudi.extra": "[" * 100_000}),
     "no notes": lambda: _stream(ROWS.to_batches()[0], notes={}),

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psutil
 from support.certificates import certificate
 from support.ports import free_port
 from support.waiting import until
@@ -42,11 +43,11 @@ class Server:
         until(self._listens)
 
     def stop(self) -> None:
-        """End the process, by force if it does not end by itself in 15 s; its files stay."""
+        """End the process, by force if it does not end by itself in a minute; its files stay."""
         process = self._process
         if process is None:
             return
-        for number, patience in ((signal.SIGTERM, 15), (signal.SIGKILL, 15)):
+        for number, patience in ((signal.SIGTERM, 60), (signal.SIGKILL, 15)):
             if process.poll() is None:
                 os.killpg(process.pid, number)
                 try:
@@ -114,8 +115,16 @@ def postgresql(folder: Path, password: str) -> Server:
 
     until(created)
     server.stop()
-    until(lambda: not (data / "postmaster.pid").exists())  # `runuser` ends before its server does
+    until(lambda: not _runs(data / "postmaster.pid"))  # `runuser` ends before its server does
     return server
+
+
+def _runs(pid_file: Path) -> bool:
+    """Whether the process that wrote this file runs. A server that was ended by force leaves its file."""
+    try:
+        return psutil.pid_exists(int(pid_file.read_text().split("\n", 1)[0]))
+    except FileNotFoundError:
+        return False
 
 
 def secure_postgresql(folder: Path, password: str) -> Server:
