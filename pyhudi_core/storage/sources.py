@@ -1,10 +1,10 @@
 """Folders outside a table that its readers and writers may open: the sources of bootstrapped tables, and the other tables of a transaction.
 
-The table's own files name such folders, so a person who may write to the table can name any folder there. A reader may have more rights than this
-person: to a home folder, or to other buckets. So `open_source` and `open_beside`, the only ways out of a table, open two kinds of folders: folders that
-the caller allows (``allow_sources``), and folders near the table. For a source these are the folders below the table's parent folder. For another table of
-a transaction they are the folders below the parent of that parent, so that ``silver/orders`` and ``gold/days`` of one lake find each other. The root of a
-disk does not count.
+A table's own files name such folders, so a person who may write to the table can name any folder there. A reader may have more rights than this
+person: to a home folder, or to other buckets. So `open_source` and `open_beside`, the only ways out of a table, open two kinds of folders: those
+that the caller allows (``allow_sources``), and those near the table. For a source these are the folders below the table's parent folder. For
+another table of a transaction they are the folders below the parent of that parent, so that ``silver/orders`` and ``gold/days`` of one lake find
+each other. The root of a disk does not count.
 """
 
 from __future__ import annotations
