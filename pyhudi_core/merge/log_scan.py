@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from itertools import repeat
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +27,7 @@ from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.formats.hfile import HFileReader
 from pyhudi_core.formats.log.blocks import (
     DATA_BLOCKS,
+    MAX_POSITIONS,
     OLD_VERSION,
     ROLLBACK_COMMAND,
     BlockType,
@@ -35,7 +35,7 @@ from pyhudi_core.formats.log.blocks import (
     LogBlock,
     decode_positions,
 )
-from pyhudi_core.formats.log.contents import read_joined, read_old_records, read_records
+from pyhudi_core.formats.log.contents import count_of, read_joined, read_old_records, read_records
 from pyhudi_core.formats.log.delete_columns import read_delete_columns
 from pyhudi_core.formats.log.reader import LogReader
 from pyhudi_core.merge.key_parts import MOST_PARTS, KeyPart, LogsTooLargeError, parts_for
@@ -127,10 +127,10 @@ class LogScan:
         """
         held = self._held(sum(log.size for log in self.logs))
         blocks = self._blocks(held)
-        positions = _positions(blocks, columns.base_time) if part.of == 1 and columns.base_time else None
-        if positions is not None:
+        if part.of == 1 and columns.base_time and all(block.has_positions(columns.base_time) for _, block in blocks):
             with suppress(_WrongPositionsError):
-                return self._entries(self._contents(blocks, held, positions), columns.without_keys(), part, most_bytes)
+                contents = self._contents(blocks, held, by_position=True)
+                return self._entries(contents, columns.without_keys(), part, most_bytes)
         return self._entries(self._contents(blocks, held), columns, part, most_bytes)
 
     def _entries(
@@ -148,14 +148,15 @@ class LogScan:
         return found.finish()
 
     def _contents(
-        self, found: list[tuple[str, LogBlock]], held: Mapping[str, bytes], positions: Sequence[Ints] | None = None
+        self, found: list[tuple[str, LogBlock]], held: Mapping[str, bytes], *, by_position: bool = False
     ) -> Iterator[_Content]:
-        """Yield the contents of these blocks, in their order, with the positions of each."""
-        own = iter(repeat(None, len(found)) if positions is None else positions)
+        """Yield the contents of these blocks, in their order, and the positions of their entries if they meet base rows by position."""
         for path, blocks in _by_file(found):
             with self._opened(path, held) as source:
                 reader = LogReader(source, path)
-                yield from (_Content(block, reader.content(block), path, next(own)) for block in blocks)
+                for block in blocks:
+                    data = reader.content(block)
+                    yield _Content(block, data, path, _positions(block, data, path) if by_position else None)
 
     def _held(self, whole: int) -> Mapping[str, bytes]:
         """Return the bytes of small logs on a network storage, because each log is read twice: for its blocks, and for their contents."""
@@ -245,14 +246,19 @@ def _compacted(found: list[tuple[str, LogBlock]]) -> list[tuple[str, LogBlock]]:
     return order
 
 
-def _positions(found: list[tuple[str, LogBlock]], base_time: str) -> list[Ints] | None:
-    """Return the positions of each block in the base file with this requested time; None unless all blocks have them and none is damaged."""
-    if any(not block.has_positions(base_time) for _, block in found):
-        return None
+def _positions(block: LogBlock, content: pa.Buffer, path: str) -> Ints:
+    """Return the positions of the entries of a block. Raises `_WrongPositionsError` for damaged positions, and for too many.
+
+    A small text can say that there are millions. An entry has at least a byte, and an Avro block says how many entries it has.
+    """
+    text, most = block.headers.get(Header.RECORD_POSITIONS, ""), min(len(content), MAX_POSITIONS)
     try:
-        return [decode_positions(block.headers.get(Header.RECORD_POSITIONS, "")).astype(np.int64) for _, block in found]
-    except CorruptLogBlockError:
-        return None
+        found = decode_positions(text, most).astype(np.int64)
+    except CorruptLogBlockError as error:
+        raise _WrongPositionsError from error
+    if block.type is BlockType.AVRO_DATA and len(found) != count_of(content, path):
+        raise _WrongPositionsError
+    return found
 
 
 def _by_file(blocks: list[tuple[str, LogBlock]]) -> Iterator[tuple[str, list[LogBlock]]]:

@@ -4,7 +4,7 @@ A table's own files name such folders, so a person who may write to the table ca
 person: to a home folder, or to other buckets. So `open_source` and `open_beside`, the only ways out of a table, open two kinds of folders: those
 that the caller allows (``allow_sources``), and those near the table. For a source these are the folders below the table's parent folder. For
 another table of a transaction they are the folders below the parent of that parent, so that ``silver/orders`` and ``gold/days`` of one lake find
-each other. The root of a disk does not count.
+each other. The root of a disk does not count; a bucket does, and so does a folder of many owners, such as ``/home`` for ``/home/sales/orders``.
 """
 
 from __future__ import annotations
@@ -101,10 +101,16 @@ def _is_in(source: Location, allowed: Location) -> bool:
 
     On disks links are resolved first: a folder below the parent may be a link to another folder.
     """
-    if (source.scheme, source.bucket) != (allowed.scheme, allowed.bucket):
+    if (source.scheme, _container(source)) != (allowed.scheme, _container(allowed)):
+        return False
+    if source.host and source.host != allowed.host:  # without a host it is in the account of the table
         return False
     inner, outer = _real(source), _real(allowed)
     return not outer or inner == outer or inner.startswith(f"{outer.rstrip('/')}/")
+
+
+def _container(place: Location) -> str:
+    return place.bucket.partition("@")[0]
 
 
 def _parent(place: Location) -> Location:

@@ -154,13 +154,13 @@ MAX_POSITIONS = 1 << 24
 """Of one block: blocks are cut at 256 MB, and runs of positions take next to no bytes, so a small text could ask for any amount of memory."""
 
 
-def decode_positions(text: str) -> npt.NDArray[np.uint64]:
-    """Return the positions, ascending. Raises `CorruptLogBlockError`."""
+def decode_positions(text: str, most: int = MAX_POSITIONS) -> npt.NDArray[np.uint64]:
+    """Return the positions, ascending. Raises `CorruptLogBlockError`, also for more than ``most`` positions."""
     try:
         found = BitMap64.deserialize(base64.b64decode(text, validate=True))
     except (ValueError, IndexError, binascii.Error, MemoryError) as error:
         raise _corrupt("they are no bitmap") from error
-    if len(found) > MAX_POSITIONS:
+    if len(found) > most:
         raise _corrupt(f"there are {len(found)} of them")
     return np.fromiter(found, np.uint64, len(found))
 

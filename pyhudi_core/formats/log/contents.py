@@ -50,7 +50,7 @@ def read_records(content: pa.Buffer, schema: str, path: str) -> pa.RecordBatch:
 
     Raises `CorruptLogBlockError` or `CorruptAvroError`.
     """
-    count = _count(content, path)
+    count = count_of(content, path)
     starts, ends = _extents(content, count, path)
     return read_all(schema, content, starts, ends, path)
 
@@ -61,7 +61,7 @@ def read_joined(contents: Sequence[pa.Buffer], schema: str, path: str) -> pa.Rec
         return read_records(contents[0], schema, path)
     starts, ends, behind = [], [], 0
     for content in contents:
-        first, last = _extents(content, _count(content, path), path)
+        first, last = _extents(content, count_of(content, path), path)
         starts.append(first + behind)
         ends.append(last + behind)
         behind += content.size
@@ -70,7 +70,7 @@ def read_joined(contents: Sequence[pa.Buffer], schema: str, path: str) -> pa.Rec
 
 def record_bytes(content: pa.Buffer, path: str) -> list[memoryview]:
     """Return the bytes of each record of an Avro block. Raises `CorruptLogBlockError`."""
-    starts, ends = _extents(content, _count(content, path), path)
+    starts, ends = _extents(content, count_of(content, path), path)
     view = memoryview(content)
     return [view[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
@@ -122,7 +122,7 @@ def delete_list(content: pa.Buffer, path: str) -> pa.Buffer:
 
     Raises `CorruptLogBlockError`, and `UnsupportedTableError` for deletes in Java's own serialisation.
     """
-    size = _count(content, path)
+    size = count_of(content, path)
     if size > content.size - _HEAD.size:
         raise _corrupt(f"its list has {size} bytes, which are not there", path)
     return content.slice(_HEAD.size, size)
@@ -182,7 +182,8 @@ def _unwrapped(wrapped: Any) -> tuple[str, Any] | None:
     return short, value["value"]
 
 
-def _count(content: pa.Buffer, path: str) -> int:
+def count_of(content: pa.Buffer, path: str) -> int:
+    """Return how many records the content of an Avro block has, or bytes the list of a delete block. Raises `CorruptLogBlockError`."""
     if content.size < _HEAD.size:
         raise _corrupt("its content is too short", path)
     version, count = _HEAD.unpack(content.slice(0, _HEAD.size).to_pybytes())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -136,8 +137,14 @@ def rewritten(location: str, positions: Iterator[str]) -> None:
 
 
 @pytest.mark.row("H5")
-@pytest.mark.parametrize("positions", [[], [0], list(range(16))], ids=["none", "too few", "too many"])
-def test_entries_with_another_number_of_positions_are_read_by_key(tmp_path: Path, positions: list[int]) -> None:
+@pytest.mark.parametrize(
+    "positions",
+    [([], []), ([0], [0]), (range(16), range(16)), (range(6), range(4)), (range(4), range(6)), (range(1 << 24),) * 2],
+    ids=["none", "too few", "too many", "one more", "one less", "millions"],
+)
+def test_entries_with_another_number_of_positions_are_read_by_key(
+    tmp_path: Path, positions: tuple[Iterable[int], Iterable[int]]
+) -> None:
     location = str(tmp_path / "table")
     made(location, None)
     rng = np.random.default_rng(2)
@@ -145,8 +152,12 @@ def test_entries_with_another_number_of_positions_are_read_by_key(tmp_path: Path
     for _ in range(2):  # two Avro blocks, which are read together
         hudi.open_table(location).upsert(rows_of(rng.choice(20, 5, replace=False), rng))
     right = values(hudi.open_table(location))
-    rewritten(location, iter([encode_positions(positions)] * 2))
+    rewritten(location, map(encode_positions, positions))
+    tracemalloc.start()
     assert values(hudi.open_table(location)) == right
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 16 << 20
 
 
 @pytest.mark.row("H5", "P9")
