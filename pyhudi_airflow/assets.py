@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from airflow.sdk import Asset, AssetWatcher
 
-from pyhudi_airflow.hook import DEFAULT_CONNECTION
+from pyhudi_airflow.hook import DEFAULT_CONNECTION, HudiHook
 from pyhudi_airflow.triggers import HudiTimelineTrigger
 
 
@@ -36,7 +36,10 @@ def hudi_asset(
         group, extra: as for an ``Asset``.
 
     The watcher also makes events for commits of tasks of this Airflow, so such a task needs no ``outlets``.
+
+    Raises `InvalidOptionError` for a text that names no table.
     """
+    HudiHook.refuse_no_name(table)
     watchers = []
     if watch:
         trigger = HudiTimelineTrigger(

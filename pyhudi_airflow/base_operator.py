@@ -90,6 +90,20 @@ def refuse_no_service(service: object) -> None:
         )
 
 
+def refuse_no_table(whose: str, argument: str, table: object) -> None:
+    """Raise `InvalidOptionError` for a text that names no table. ``whose``: ``The task load``.
+
+    A template, or the value of a mapped task, is known only when the task runs.
+    """
+    if table is None or (isinstance(table, str) and "{{" not in table and "{%" not in table):
+        try:
+            HudiHook.refuse_no_name(table)
+        except InvalidOptionError as error:
+            raise orchestration.definition_error(
+                f"{whose} has {argument}={table!r}: {error.message}", error.hint or ""
+            ) from error
+
+
 def refuse_async(function: object, whose: str) -> None:
     """Raise `InvalidOptionError` for a function that gives a coroutine instead of rows."""
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):

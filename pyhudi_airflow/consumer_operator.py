@@ -9,7 +9,7 @@ import pyhudi as hudi
 from pyhudi.errors import CommitRequirementError, SnapshotExpiredError, TableNotFoundError
 from pyhudi_airflow.airflow_names import is_mapped
 from pyhudi_airflow.assets import report_outlets
-from pyhudi_airflow.base_operator import HudiOperator, refuse_async
+from pyhudi_airflow.base_operator import HudiOperator, refuse_async, refuse_no_table
 from pyhudi_airflow.commit_facts import commit_facts
 from pyhudi_airflow.hook import settings_of
 from pyhudi_airflow.task_run import TaskRun, without_useless_retries
@@ -68,6 +68,13 @@ class HudiConsumerOperator(HudiOperator):
         if after_gap not in ("fail", "rebuild"):
             raise orchestration.definition_error(
                 f"{whose} has after_gap={after_gap!r}, which does not exist", "Use 'fail' or 'rebuild'."
+            )
+        for argument, table in (("source", source), ("into", into)):
+            refuse_no_table(whose, argument, table)
+        if isinstance(source, str) and isinstance(into, str) and source.rstrip("/") == into.rstrip("/"):
+            raise orchestration.definition_error(
+                f"{whose} has into={into!r}, which is its source: each of its commits would be new to it",
+                "Give another table as into.",
             )
         self.source, self.into, self.operation = source, into, operation
         self.python_callable, self.op_kwargs = python_callable, dict(op_kwargs or {})

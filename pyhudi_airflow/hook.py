@@ -68,12 +68,14 @@ class HudiHook(BaseHook):
 
     @staticmethod
     def refuse_no_name(table: object) -> None:
-        """Raise `InvalidOptionError` for a value that is not a table name."""
+        """Raise `InvalidOptionError` for a value that is neither the name of a table in a warehouse nor a location."""
         if not isinstance(table, str) or not table.strip("/ "):
             raise InvalidOptionError(
                 f"{table!r} names no table",
                 hint="Give a name such as 'sales/orders', or a location such as '/lake/orders'.",
             )
+        if not _is_location(table):
+            orchestration.name_in_lake(table)
 
     def table(self, name: str, options: Mapping[str, object] | None = None) -> hudi.HudiTable:
         """Open a table. ``options`` are added to the connection's options. Raises `TableNotFoundError` if the table does not exist yet.

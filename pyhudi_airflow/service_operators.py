@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import pyhudi as hudi
 from pyhudi.errors import InvalidOptionError, TableError
-from pyhudi_airflow.base_operator import HudiOperator, refuse_no_service
+from pyhudi_airflow.base_operator import HudiOperator, refuse_no_service, refuse_no_table
 from pyhudi_airflow.lineage import TableUse
 from pyhudi_airflow.spark_connections import optional_session
 from pyhudi_airflow.task_run import TaskRun, without_useless_retries
@@ -60,6 +60,7 @@ class HudiServiceOperator(HudiOperator):
         if when not in ("due", "always"):
             raise InvalidOptionError(f"when={when!r} is not known", hint="Choose 'due' or 'always'.")
         refuse_no_service(service)
+        refuse_no_table(f"The task {self.task_id}", "table", table)
         self.table, self.service, self.when = table, service, when
         self.options, self.only_plan, self.spark = options or {}, dry_run, spark
         self.spark_conn_id = spark_conn_id
@@ -139,6 +140,9 @@ class HudiUpkeepOperator(HudiOperator):
             raise InvalidOptionError(
                 f"rules= and {min(own)}= are both given", hint=f"Write rules=UpkeepRules({min(own)}=..., ...)."
             )
+        if tables is not None:
+            for table in [tables] if isinstance(tables, str) or not isinstance(tables, Sequence) else tables:
+                refuse_no_table(f"The task {self.task_id}", "tables", table)
         self.tables, self.only_plan = tables, dry_run
         self.rules = rules or hudi.UpkeepRules(**own)
 
@@ -206,6 +210,7 @@ class HudiCheckOperator(HudiOperator):
             raise InvalidOptionError(f"fail_on={fail_on!r} is not known", hint=f"Choose one of {', '.join(_MILDEST)}.")
         if fresh_within is not None and (not isinstance(fresh_within, timedelta) or fresh_within < timedelta(0)):
             raise InvalidOptionError(f"fresh_within={fresh_within!r} is no time", hint="Write timedelta(hours=6).")
+        refuse_no_table(f"The task {self.task_id}", "table", table)
         self.table, self.fail_on, self.fresh_within = table, fail_on, fresh_within
 
     def execute(self, context: Any) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pyhudi as hudi
 from pyhudi.errors import CommitConflictError, InvalidOptionError
+from pyhudi_airflow.base_operator import refuse_no_table
 from pyhudi_airflow.hook import settings_of
 from pyhudi_airflow.task_run import PREFIX, TaskRun
 from pyhudi_core import orchestration
@@ -43,6 +44,7 @@ class TaskTable:
                 f"{whose} has tables={{{table!r}: {type(given).__name__}}}",
                 "Give each table a dict: tables={'orders': {'record_key': 'id'}}.",
             )
+        refuse_no_table(whose, "tables", table)
         unknown = sorted(set(given) - set(_OF_A_TABLE))
         if unknown:
             raise orchestration.definition_error(

@@ -17,7 +17,7 @@ from airflow.sdk.bases.decorator import DecoratedOperator, task_decorator_factor
 import pyhudi as hudi
 from pyhudi.errors import InvalidOptionError, TableNotFoundError
 from pyhudi_airflow.assets import report_outlets
-from pyhudi_airflow.base_operator import HudiOperator, refuse_async
+from pyhudi_airflow.base_operator import HudiOperator, refuse_async, refuse_no_table
 from pyhudi_airflow.commit_facts import commit_facts, partition_keys
 from pyhudi_airflow.hook import mask_secrets, settings_of
 from pyhudi_airflow.spark_connections import optional_session
@@ -94,6 +94,8 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
         self.settings = settings_of(whose, record_key, partition_by, ordering, table_type, schema, options)
         if "{{" not in operation:
             orchestration.checked_operation(operation, whose)
+        if table is not None:
+            refuse_no_table(whose, "table", table)
         self.table, self.operation, self.options = table, operation, dict(options or {})
         self.pre_commit, self.adopt, self.partitioned_events = list(pre_commit), adopt, partitioned_events
         self.tables, self.spark_conn_id = tables, spark_conn_id

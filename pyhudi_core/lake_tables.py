@@ -114,7 +114,7 @@ class Lake:
 
     def location_of(self, name: str) -> str:
         """Return the location of a table, which need not exist. Raises `InvalidOptionError` if the name is not valid."""
-        return f"{self.location.rstrip('/')}/{_checked(name)}"
+        return f"{self.location.rstrip('/')}/{name_in_lake(name)}"
 
     def exists(self, name: str) -> bool:
         """Say whether there is a table of this name."""
@@ -181,7 +181,7 @@ class Lake:
                 table=self.location_of(name),
                 hint=f"Sync it under its new name: table.catalog.sync(table={new!r}). Then take the older names out of the catalog.",
             )
-        storage, old, target = open_storage(self.location, self.storage_options), _checked(name), _checked(new)
+        storage, old, target = open_storage(self.location, self.storage_options), name_in_lake(name), name_in_lake(new)
         if not storage.capabilities.renames_folders:
             raise UnsupportedTableError(
                 "A table can be renamed only on a disk: this storage does not rename a folder in one step",
@@ -229,7 +229,7 @@ def _exists(location: str) -> TableExistsError:
     )
 
 
-def _checked(name: object) -> str:
+def name_in_lake(name: object) -> str:
     """Return a name without slashes around it. Raises `InvalidOptionError` if it cannot name a table of a lake."""
     text = name.strip("/") if isinstance(name, str) else ""
     problem = ""

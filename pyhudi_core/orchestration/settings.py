@@ -155,3 +155,10 @@ def refuse_unfit_limit(what: str, number: object) -> None:
     ):
         return
     raise definition_error(f"{what}={number!r}", f"Pass a number from 0 on, at most {_MOST_HOURS}.")
+
+
+def refuse_unused(what: str, unused: Mapping[str, object], fix: str) -> None:
+    """Raise `InvalidOptionError` for an attribute that is given, and that nothing uses. UTC is the time zone that nobody has to give."""
+    for name, value in unused.items():
+        if value and value != "UTC":
+            raise definition_error(f"{what} has {name}={value!r}, which nothing uses", fix)

@@ -166,6 +166,8 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
         made: list[tuple[LakeShared, list[Any]]] = []
         for table in (with_defaults(table, self.defaults, table.table_type) for table in tables):
             with naming(self, table.key):
+                for check in table.checks or ():
+                    check.made()  # an error here names the table; the checks of equal tables are made together
                 if isinstance(table, LakeTable):
                     made.append((table, table.made(self._folder, self.lake, self.translation)))
                 else:

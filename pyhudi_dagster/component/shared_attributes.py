@@ -8,7 +8,7 @@ from dagster.components.resolved.form_config import FormWidget
 from pydantic import Field
 
 from pyhudi_core.orchestration.errors import definition_error
-from pyhudi_core.orchestration.settings import refuse_no_count, refuse_unfit_limit
+from pyhudi_core.orchestration.settings import refuse_no_count, refuse_unfit_limit, refuse_unused
 from pyhudi_dagster.component.upkeep_attributes import LakeChecks, Number, Whole
 from pyhudi_dagster.lake.service_settings import Every, Keep, OnCron, Services, Trigger
 
@@ -29,14 +29,18 @@ class LakeTrigger(dg.Model, dg.Resolvable):
     by: list[str] = Field(default=[], description="The columns by which a clustering sorts.")
 
     def made(self, service: str) -> Trigger:
-        """Return the trigger. Raises `InvalidOptionError` if the trigger is not exactly one of the three kinds."""
+        """Return the trigger. Raises `InvalidOptionError` if it is not exactly one of the three kinds, or has an attribute of another kind."""
         every = self.every_commits is not None or self.every_minutes is not None
         keep = any(value is not None for value in (self.keep_commits, self.keep_hours, self.keep_versions))
         if every + keep + bool(self.cron) != 1:
             raise definition_error(
                 f"The service {service} does not say when it runs", "Give one of every_commits, keep_commits and cron."
             )
+        what = f"The service {service}"
+        if not self.cron:
+            refuse_unused(what, {"timezone": self.timezone}, "Only cron has a time zone; remove timezone.")
         if keep:
+            refuse_unused(what, {"by": self.by}, "Only a clustering sorts; remove by.")
             return Keep(commits=self.keep_commits, hours=self.keep_hours, versions=self.keep_versions)
         if every:
             return Every(commits=self.every_commits, minutes=self.every_minutes, by=self.by)

@@ -17,6 +17,7 @@ from pydantic import Field
 import pyhudi as hudi
 from pyhudi.errors import InvalidOptionError
 from pyhudi_core.orchestration.errors import definition_error
+from pyhudi_core.orchestration.settings import refuse_unused
 from pyhudi_dagster.assets.automation import HudiAutomation
 from pyhudi_dagster.assets.external import hudi_external_asset
 from pyhudi_dagster.assets.single_asset import hudi_asset
@@ -46,12 +47,15 @@ class LakePartitions(dg.Model, dg.Resolvable):
     name: str = Field(default="", description="The name of the definition of dynamic partitions.")
 
     def made(self) -> HudiPartitions:
-        """Return the partitions. Raises `InvalidOptionError` if a required attribute of this kind is missing."""
+        """Return the partitions. Raises `InvalidOptionError` if an attribute of this kind is missing, or one of another kind is given."""
         needs = {"static": "values", "dynamic": "name"}.get(self.type, "start")
         if not getattr(self, needs):
             raise definition_error(
                 f"The {self.type} partitions by {self.column} have no {needs}", f"Add {needs} to the partitions."
             )
+        others = {name: getattr(self, name) for name in ("start", "values", "name") if name != needs}
+        what = f"The definition of {self.type} partitions by {self.column}"
+        refuse_unused(what, others, f"Remove it: {self.type} partitions have {needs}. Or correct their type.")
         if self.type == "static":
             return HudiPartitions.static(self.column, self.values)
         if self.type == "dynamic":

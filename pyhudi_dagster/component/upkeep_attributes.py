@@ -8,6 +8,7 @@ from dagster.components.resolved.form_config import FormWidget
 from pydantic import BeforeValidator, Field
 
 from pyhudi_core.orchestration.errors import definition_error
+from pyhudi_core.orchestration.settings import refuse_unused
 from pyhudi_dagster.lake.names import name_of
 from pyhudi_dagster.lake.resource import HudiLakeResource
 from pyhudi_dagster.observation.observation_definitions import build_hudi_checks
@@ -94,7 +95,10 @@ class LakeCheck(dg.Model, dg.Resolvable):
     )
 
     def made(self) -> HudiCheck:
-        """Return the check."""
+        """Return the check. Raises `InvalidOptionError` for attributes of a schedule that the check does not have."""
+        of_schedule = {"name_of_job": self.name_of_job, "timezone": self.timezone}
+        fix = "Add cron, whose schedule has it, or remove it."
+        refuse_unused(f"The check {self.name}", {} if self.cron else of_schedule, fix)
         return HudiCheck(self.name, limit=self.limit, column=self.column, severity=dg.AssetCheckSeverity(self.severity))
 
 

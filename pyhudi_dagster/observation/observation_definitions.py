@@ -11,7 +11,7 @@ import dagster as dg
 from pyhudi_core.argument_types import refuses_wrong_types
 from pyhudi_core.lazy import lazy
 from pyhudi_core.orchestration.errors import definition_error
-from pyhudi_core.orchestration.settings import refuse_no_count, refuse_unfit_limit
+from pyhudi_core.orchestration.settings import refuse_no_count, refuse_unfit_limit, refuse_unused
 from pyhudi_dagster.lake.info import HudiAssetInfo
 from pyhudi_dagster.lake.names import WATCHED, name_of
 from pyhudi_dagster.lake.resource import HudiLakeResource
@@ -120,7 +120,7 @@ def build_hudi_checks(
             For checks at two intervals, call this function twice, and name one of them.
         clock: returns the current time; for tests.
 
-    Raises `InvalidOptionError` for an unknown check, and as `build_hudi_services`.
+    Raises `InvalidOptionError` for an unknown check, for a name or a time zone without ``cron``, and as `build_hudi_services`.
     """
     infos = tables_of(assets, "build_hudi_checks")
     wanted = [HudiCheck(check) if isinstance(check, str) else check for check in checks]
@@ -132,6 +132,11 @@ def build_hudi_checks(
             "Add a check, or omit the call.",
         )
     if cron is None:
+        refuse_unused(
+            "build_hudi_checks",
+            {"name": name, "timezone": timezone},
+            "Add cron=, whose schedule has it, or leave it out.",
+        )
         return dg.Definitions(asset_checks=found)
     refuse_bad_cron("build_hudi_checks", cron, timezone)
     named = name_of("checks", infos[0].lake, name, "build_hudi_checks")
@@ -179,6 +184,11 @@ def _refuse_unfit_checks(wanted: Sequence[HudiCheck]) -> None:
             raise definition_error(
                 f"build_hudi_checks has the check {check.name!r} with column={check.column!r}",
                 "Only data_freshness looks at a column.",
+            )
+        if check.column is not None and not str(check.column).strip():
+            raise definition_error(
+                f"build_hudi_checks has the check {check.name!r} with column={check.column!r}, which names no column",
+                "Name a column of times or days, or leave column out: the newest commit with rows counts then.",
             )
     for number, (name, limit) in enumerate((check.name, check.limit) for check in wanted):
         if name not in KINDS:

@@ -7,6 +7,7 @@ partition column of the table, in the order of the folders.
 
 from __future__ import annotations
 
+import inspect
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ import pyarrow as pa
 from pyhudi_core.lazy import lazy
 from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_core.orchestration.partition_values import Granularity, Value
+from pyhudi_core.orchestration.settings import refuse_unfit_columns
 from pyhudi_dagster.partitions.partition_values import DynamicKeys, KeyTexts, Layout, Product, windows
 
 if TYPE_CHECKING:
@@ -83,6 +85,14 @@ class HudiPartitions:
     columns: tuple[str, ...]
     layout: Layout
 
+    def __post_init__(self) -> None:
+        refuse_unfit_columns("HudiPartitions", "columns", self.columns)
+        if isinstance(self.definition, dg.StaticPartitionsDefinition) and "" in self.definition.get_partition_keys():
+            raise definition_error(
+                f"The static partitions by {self.columns[0]} have an empty value, which no folder of the table can have",
+                "Remove it, or give it a name that the rows have, too, such as 'unknown'.",
+            )
+
     @classmethod
     def daily(
         cls,
@@ -140,11 +150,22 @@ class HudiPartitions:
             raise definition_error(
                 f"The static partitions by {column} have the values {values!r}", "Pass a list of values: ['eu', 'us']."
             )
-        return cls.of(dg.StaticPartitionsDefinition(list(values)), column)
+        try:
+            definition = dg.StaticPartitionsDefinition(list(values))
+        except dg.DagsterError as error:
+            raise definition_error(
+                f"The static partitions by {column} cannot have the values {values!r}: {str(error).rstrip('.')}",
+                "Pass different texts: ['eu', 'us'].",
+            ) from error
+        return cls.of(definition, column)
 
     @classmethod
     def dynamic(cls, column: str, name: str) -> HudiPartitions:
         """Return the partitions of a column whose values are added at run time. ``name`` is the name of the dynamic partitions definition."""
+        if not name.strip():
+            raise definition_error(
+                f"The dynamic partitions by {column} have the name {name!r}", "Pass a name: name='regions'."
+            )
         return cls.of(dg.DynamicPartitionsDefinition(name=name), column)
 
     @classmethod
@@ -276,9 +297,16 @@ _STARTS: Mapping[object, str] = {dg.HourlyPartitionsDefinition: "2026-01-01-00:0
 def _windows_from(
     kind: Callable[..., dg.TimeWindowPartitionsDefinition], start: str, dagster: Mapping[str, object]
 ) -> dg.TimeWindowPartitionsDefinition:
-    """Return Dagster's definition. Raises `InvalidOptionError` for an unreadable start, end or time zone, and if no window is between the start and
-    the end.
+    """Return Dagster's definition. Raises `InvalidOptionError` for an unreadable start, end or time zone, if no window is between the start and
+    the end, and for an argument that Dagster would ignore for this kind of windows.
     """
+    known = [name for name, each in inspect.signature(kind).parameters.items() if each.kind is not each.VAR_KEYWORD]
+    for name in dagster:
+        if name not in known:
+            raise definition_error(
+                f"HudiPartitions cannot have {name}={dagster[name]!r}, which {getattr(kind, '__name__', kind)} does not use",
+                f"Its arguments are {', '.join(known)}.",
+            )
     try:
         definition = kind(start_date=start, **dagster)
     except (ValueError, KeyError, TypeError, OSError, dg.DagsterError) as error:

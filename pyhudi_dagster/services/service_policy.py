@@ -8,7 +8,7 @@ from datetime import datetime, time
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pyhudi_core.orchestration.errors import definition_error
-from pyhudi_core.orchestration.settings import names, refuse_no_count
+from pyhudi_core.orchestration.settings import names, refuse_no_count, refuse_unused
 
 TICK_SECONDS = 40
 """A tick of a sensor ends after this time, because Dagster ends a tick at 60 seconds; the next tick continues with the tables that waited longest."""
@@ -69,6 +69,9 @@ class ServicePolicy:
                 f"ServicePolicy has timezone={self.timezone!r}, which does not exist",
                 "Pass a name such as 'Europe/Berlin'.",
             ) from error
+        if not self.quiet_hours:
+            fix = "Only quiet_hours are in this time zone; a service by cron has its own: OnCron(..., timezone=...)."
+            refuse_unused("ServicePolicy", {"timezone": self.timezone}, fix)
         for text in names(self.quiet_hours):
             _hours(text)
         for figure in ("interval_seconds", "again_minutes"):

@@ -6,8 +6,10 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -15,6 +17,16 @@ import pytest
 import pyhudi as hudi
 import pyhudi_airflow
 from pyhudi.errors import InvalidOptionError, TableNotFoundError
+from pyhudi_airflow import (
+    HudiCheckOperator,
+    HudiConsumerOperator,
+    HudiServiceDueSensor,
+    HudiServiceOperator,
+    HudiSnapshotSensor,
+    HudiUpkeepOperator,
+    HudiWriteOperator,
+    hudi_asset,
+)
 
 ROWS = pa.table({"id": [1, 2], "price": [1.5, 2.5]})
 SECRET = "kept-for-nobody-else"
@@ -107,6 +119,45 @@ def test_a_connection_that_cannot_work_says_why(
     assert error.value.hint
     passed, message = found.test_connection()
     assert not passed and said in message
+
+
+DOORS: dict[str, Callable[[Any], Any]] = {
+    "write": lambda name: HudiWriteOperator(task_id="t", python_callable=list, table=name),
+    "tables": lambda name: HudiWriteOperator(task_id="t", python_callable=list, tables={name: {}, "b": {}}),
+    "source": lambda name: HudiConsumerOperator(task_id="t", python_callable=list, source=name, into="b"),
+    "into": lambda name: HudiConsumerOperator(task_id="t", python_callable=list, source="b", into=name),
+    "service": lambda name: HudiServiceOperator(task_id="t", table=name, service="cleaning"),
+    "upkeep": lambda name: HudiUpkeepOperator(task_id="t", tables=name),
+    "upkeep of several": lambda name: HudiUpkeepOperator(task_id="t", tables=["b", name]),
+    "check": lambda name: HudiCheckOperator(task_id="t", table=name),
+    "snapshot": lambda name: HudiSnapshotSensor(task_id="t", table=name),
+    "due": lambda name: HudiServiceDueSensor(task_id="t", table=name, service="cleaning"),
+    "asset": hudi_asset,
+    "asset of outlets": lambda name: hudi_asset(name, watch=False),
+}
+
+
+@pytest.mark.parametrize("name", ["", " ", "/", "../x", "a/../../x", ".hidden", "a//b"])
+@pytest.mark.parametrize("door", DOORS)
+def test_what_names_no_table_is_refused_when_the_dag_file_is_parsed(door: str, name: str) -> None:
+    with pytest.raises(InvalidOptionError, match="names no table") as refused:
+        DOORS[door](name)
+    assert repr(name) in refused.value.message
+    assert "sales/orders" in (refused.value.hint or "")
+    if "asset" not in door:
+        assert refused.value.message.startswith("The task t has ")
+
+
+@pytest.mark.parametrize("name", ["orders", "sales/orders/", "/lake/orders", "s3://b/orders", "{{ params['../x'] }}"])
+@pytest.mark.parametrize("door", [door for door in DOORS if "asset" not in door])
+def test_names_locations_and_templates_of_tables_are_taken(door: str, name: str) -> None:
+    assert DOORS[door](name)
+
+
+@pytest.mark.parametrize(("source", "into"), [("a", "a"), ("a/", "a"), ("/lake/a", "/lake/a/"), ("{{ t }}", "{{ t }}")])
+def test_a_consumer_does_not_write_into_its_source(source: str, into: str) -> None:
+    with pytest.raises(InvalidOptionError, match="The task t has into=.*, which is its source"):
+        HudiConsumerOperator(task_id="t", python_callable=list, source=source, into=into)
 
 
 @pytest.mark.parametrize("name", ["", "/", None, 3])

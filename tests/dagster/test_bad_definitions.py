@@ -124,6 +124,77 @@ def test_what_belongs_to_no_asset_fails_at_load(made, says, fix):
     assert fix in refused.value.hint
 
 
+COLUMNS = {
+    "static": lambda column: HudiPartitions.static(column, ["eu"]),
+    "dynamic": lambda column: HudiPartitions.dynamic(column, "regions"),
+    "hourly": lambda column: HudiPartitions.hourly(["day", column], "2026-01-01-00:00"),
+    "daily": lambda column: HudiPartitions.daily(column, "2026-01-01"),
+    "weekly": lambda column: HudiPartitions.weekly(column, "2026-01-01"),
+    "monthly": lambda column: HudiPartitions.monthly(column, "2026-01-01"),
+    "of": lambda column: HudiPartitions.of(dg.StaticPartitionsDefinition(["eu"]), column),
+    "multi": lambda column: HudiPartitions.multi(
+        {"a": HudiPartitions.static("x", ["eu"]), "b": COLUMNS["daily"](column)}
+    ),
+}
+
+
+@pytest.mark.parametrize("column", ["", " ", "a,b"])
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_partitions_of_each_kind_name_a_column(kind, column):
+    with pytest.raises(InvalidOptionError, match="HudiPartitions cannot have these columns") as refused:
+        COLUMNS[kind](column)
+    assert repr(column) in refused.value.message
+    assert COLUMNS[kind]("region").columns[-1] == "region"
+
+
+@pytest.mark.parametrize(
+    ("made", "says", "fix"),
+    [
+        (lambda: HudiPartitions.hourly(["day", "day"], "2026-01-01-00:00"), "column twice", "Name it once"),
+        (lambda: HudiPartitions.static("region", ["eu", ""]), "by region have an empty value", "'unknown'"),
+        (
+            lambda: HudiPartitions.of(dg.StaticPartitionsDefinition([""]), "region"),
+            "by region have an empty value",
+            "'unknown'",
+        ),
+        (lambda: HudiPartitions.static("region", ["eu", "eu"]), "by region cannot have the values", "different"),
+        (lambda: HudiPartitions.dynamic("region", " "), "by region have the name ' '", "name='regions'"),
+        (lambda: HudiPartitions.daily("day", "2026-01-01", values=["a"]), "values=['a']", "end_date"),
+        (lambda: HudiPartitions.daily("day", "2026-01-01", timzone="UTC"), "timzone='UTC'", "timezone"),
+        (lambda: HudiPartitions.hourly("hour", "2026-01-01-00:00", day_offset=1), "day_offset=1", "minute_offset"),
+        *[
+            (
+                lambda column=column: build_hudi_checks([orders_asset()], [HudiCheck("data_freshness", column=column)]),
+                f"'data_freshness' with column={column!r}",
+                "a column of times",
+            )
+            for column in ("", " ")
+        ],
+        (lambda: build_hudi_checks([orders_asset()], ["compaction_lag"], name="often"), "name='often'", "Add cron="),
+        (
+            lambda: build_hudi_checks([orders_asset()], ["compaction_lag"], timezone="Europe/Berlin"),
+            "timezone='Europe/Berlin'",
+            "Add cron=",
+        ),
+        (lambda: ServicePolicy(timezone="Europe/Berlin"), "timezone='Europe/Berlin'", "quiet_hours"),
+        (
+            lambda: build_hudi_services(
+                HudiLakeResource(warehouse="/lake"),
+                [orders_asset(group_name="raw")],
+                policy=ServicePolicy(quotas={"rw": 1}),
+            ),
+            "quotas of the group 'rw'",
+            "are raw",
+        ),
+    ],
+)
+def test_what_could_never_mean_anything_fails_at_load(made, says, fix):
+    with pytest.raises(InvalidOptionError) as refused:
+        made()
+    assert says in refused.value.message
+    assert fix in refused.value.hint
+
+
 @pytest.mark.parametrize("numbers", [{"minimum_interval_seconds": -1}, {"max_events_per_tick": 0}])
 def test_limits_of_a_sensor_fail_at_load(tmp_path, numbers):
     (name,) = numbers

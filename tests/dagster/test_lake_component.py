@@ -174,6 +174,19 @@ def test_the_flights_in_yaml_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert lake.table("daily_delays").scan().count() >= 24
 
 
+PARTITIONS: dict[str, dict[str, Any]] = {
+    "static": {"values": ["a"]},
+    "dynamic": {"name": "days"},
+    **{kind: {"start": "2026-01-01"} for kind in ("daily", "weekly", "monthly")},
+    "hourly": {"start": "2026-01-01-00:00"},
+}
+UNUSED: dict[str, dict[str, Any]] = {
+    "start": {"start": "2026-01-01"},
+    "values": {"values": ["b"]},
+    "name": {"name": "others"},
+}
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -198,6 +211,18 @@ def test_the_flights_in_yaml_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ({"freshness": {"fail_hours": 2, "warn_hours": 0}}, "warn_hours=0"),
         ({"retry": {"max_retries": -1}}, "max_retries=-1"),
         ({"retry": {"delay": float("nan")}}, "delay=nan"),
+        *[
+            ({"partitions": {"type": kind, "column": "day", **given, **other}}, f"by day has {name}=")
+            for kind, given in PARTITIONS.items()
+            for name, other in UNUSED.items()
+            if name not in given
+        ],
+        ({"partitions": {"type": "static", "column": "day", "values": ["a", ""]}}, "by day have an empty value"),
+        ({"partitions": {"type": "static", "column": "", "values": ["a"]}}, "names the column ''"),
+        ({"services": {"cleaning": {"keep_commits": 3, "by": ["id"]}}}, "service cleaning has by=['id']"),
+        ({"services": {"cleaning": {"keep_commits": 3, "timezone": "Asia/Tokyo"}}}, "timezone='Asia/Tokyo'"),
+        ({"services": {"compaction": {"every_commits": 3, "timezone": "Asia/Tokyo"}}}, "timezone='Asia/Tokyo'"),
+        ({"checks": [{"name": "compaction_lag", "name_of_job": "often"}]}, "compaction_lag has name_of_job='often'"),
     ],
 )
 def test_what_cannot_work_is_refused_at_load_with_what_to_do(
@@ -219,6 +244,11 @@ def test_what_cannot_work_is_refused_at_load_with_what_to_do(
         ({"checks": [{"name": "compaction_lag", "limit": float("inf")}]}, "limit=inf"),
         ({"checks": [{"name": "timeline_readable", "severity": "WARN"}]}, "the step of the asset reports it"),
         ({"lake": "two words"}, "lake='two words'"),
+        ({"checks": [{"name": "data_freshness", "column": ""}]}, "'data_freshness' with column=''"),
+        ({"checks": [{"name": "data_freshness", "name_of_job": "often"}]}, "data_freshness has name_of_job='often'"),
+        ({"checks": [{"name": "data_freshness", "timezone": "Asia/Tokyo"}]}, "timezone='Asia/Tokyo'"),
+        ({"services": {"timezone": "Asia/Tokyo"}}, "timezone='Asia/Tokyo'"),
+        ({"services": {"quotas": {"rw": 2}}}, "quotas of the group 'rw'"),
         ({"tables": [{**TOTALS, "key": "sales/orders_ro"}]}, "has the asset sales/orders_ro twice"),
         (
             {
