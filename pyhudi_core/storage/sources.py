@@ -4,7 +4,7 @@ A table's own files name such folders, so a person who may write to the table ca
 person: to a home folder, or to other buckets. So `open_source` and `open_beside`, the only ways out of a table, open two kinds of folders: those
 that the caller allows (``allow_sources``), and those near the table. For a source these are the folders below the table's parent folder. For
 another table of a transaction they are the folders below the parent of that parent, so that ``silver/orders`` and ``gold/days`` of one lake find
-each other. The root of a disk does not count; a bucket does, and so does a folder of many owners, such as ``/home`` for ``/home/sales/orders``.
+each other. The root of a disk does not count. A bucket does, and so does the folder of all home folders, if a table is in a folder of one of them.
 """
 
 from __future__ import annotations

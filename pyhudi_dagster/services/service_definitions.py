@@ -55,8 +55,7 @@ def build_hudi_services(
             name.
         clock: returns the current time; for tests.
 
-    Raises `InvalidOptionError` for an asset that is not a Hudi table, for two assets of one table, for assets of several lakes, and for a quota of a
-    group that none of the tables has.
+    Raises `InvalidOptionError` for an asset that is not a Hudi table, for two assets of one table, and for assets of several lakes.
 
     Example:
         .. code-block:: python
@@ -69,7 +68,6 @@ def build_hudi_services(
     tables = _service_tables(lake, assets)
     named = name_of("services", tables[0].info.lake, name, "build_hudi_services")
     policy, how = policy or ServicePolicy(), _checked_runner(runner or SharedSession())
-    _refuse_unknown_groups(policy, tables)
     jobs = [job_of(table, lake, policy, how) for table in tables if table.has_job]
     shared = batch_job(named, lake, tables, policy, how)
     if isinstance(how, SharedSession):
@@ -96,16 +94,6 @@ def _service_tables(lake: HudiLakeResource, assets: HudiAssets) -> list[ServiceT
     for table in tables:
         lake.refuse_unfit(table.info)
     return tables
-
-
-def _refuse_unknown_groups(policy: ServicePolicy, tables: Sequence[ServiceTable]) -> None:
-    groups = sorted({table.group for table in tables})
-    for group in policy.quotas:
-        if group not in groups:
-            raise definition_error(
-                f"build_hudi_services has quotas of the group {group!r}, which none of its tables has",
-                f"The groups of its tables are {', '.join(groups)} (group_name= of an asset). Correct the group, or remove it from quotas.",
-            )
 
 
 def _checked_runner(how: ServiceRunner) -> ServiceRunner:

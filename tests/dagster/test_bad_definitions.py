@@ -177,15 +177,6 @@ def test_partitions_of_each_kind_name_a_column(kind, column):
             "Add cron=",
         ),
         (lambda: ServicePolicy(timezone="Europe/Berlin"), "timezone='Europe/Berlin'", "quiet_hours"),
-        (
-            lambda: build_hudi_services(
-                HudiLakeResource(warehouse="/lake"),
-                [orders_asset(group_name="raw")],
-                policy=ServicePolicy(quotas={"rw": 1}),
-            ),
-            "quotas of the group 'rw'",
-            "are raw",
-        ),
     ],
 )
 def test_what_could_never_mean_anything_fails_at_load(made, says, fix):

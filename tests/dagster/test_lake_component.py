@@ -248,7 +248,6 @@ def test_what_cannot_work_is_refused_at_load_with_what_to_do(
         ({"checks": [{"name": "data_freshness", "name_of_job": "often"}]}, "data_freshness has name_of_job='often'"),
         ({"checks": [{"name": "data_freshness", "timezone": "Asia/Tokyo"}]}, "timezone='Asia/Tokyo'"),
         ({"services": {"timezone": "Asia/Tokyo"}}, "timezone='Asia/Tokyo'"),
-        ({"services": {"quotas": {"rw": 2}}}, "quotas of the group 'rw'"),
         ({"tables": [{**TOTALS, "key": "sales/orders_ro"}]}, "has the asset sales/orders_ro twice"),
         (
             {
