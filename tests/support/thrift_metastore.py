@@ -6,6 +6,7 @@ tests/locks/test_catalogs.py has the real one.
 from __future__ import annotations
 
 import copy
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -158,17 +159,27 @@ def _values(name: str) -> tuple[str, ...]:
     return tuple(unquote(part.partition("=")[2]) for part in name.split("/"))
 
 
+def _serve(server: Any) -> None:
+    """Serve until the socket is closed; the server's own loop would report the closed socket for ever."""
+    while True:
+        try:
+            client = server.serverTransport.accept()
+        except (OSError, AttributeError):
+            return
+        threading.Thread(target=server.handle, args=(client,), daemon=True).start()
+
+
 @contextmanager
 def serving(handler: Metastore) -> Iterator[int]:
     """Serve a metastore on a free port of this machine, which is the value of the block."""
     transport = TSocket.TServerSocket("127.0.0.1", 0)
     transport.listen()
     port = transport.handle.getsockname()[1]
-    transport.listen = lambda: None
     factories = (TTransport.TBufferedTransportFactory(), TBinaryProtocolFactory())
-    server = TThreadedServer(ThriftHiveMetastore.Processor(handler), transport, *factories, daemon=True)
-    threading.Thread(target=server.serve, daemon=True).start()
+    server = TThreadedServer(ThriftHiveMetastore.Processor(handler), transport, *factories)
+    threading.Thread(target=_serve, args=(server,), daemon=True).start()
     try:
         yield port
     finally:
+        transport.handle.shutdown(socket.SHUT_RDWR)  # wakes the thread, which a mere close would leave waiting
         transport.close()
