@@ -134,12 +134,14 @@ class SliceMerge:
 
     Attributes:
         keys_of: returns a batch's record keys.
+        path: the path of the base file, for errors.
         updates, deletes: the number of base rows that were replaced or dropped so far.
     """
 
     folded: Folded
     law: MergeLaw
     keys_of: KeysOf
+    path: str | None = None
     updates: int = 0
     deletes: int = 0
     _met: Mask = field(init=False)
@@ -162,6 +164,7 @@ class SliceMerge:
         if self._by_position is not None and not self._met.all():
             raise CorruptLogBlockError(
                 f"Log blocks have positions of rows that the base file, with its {self._read} rows, does not have",
+                path=self.path,
                 hint="Restore the base file or the log from a copy, or roll the instant of the log back.",
             )
         left = np.flatnonzero(~self._met & ~self.folded.deleted)

@@ -186,7 +186,7 @@ def slice_rows(storage: Storage, piece: FileSlice, merging: Merging, wanted: pa.
         base = _of_part(_base_batches(storage, piece, of_base, merging), part, merging)
         rows = PartRows(base, None, 0)
         if entries is not None:
-            rows = PartRows(base, SliceMerge(fold(entries, law), law, merging.keys_of), len(entries))
+            rows = PartRows(base, SliceMerge(fold(entries, law), law, merging.keys_of, piece.path), len(entries))
             entries = None
         yield part, rows
         rows.merge = None  # the reader still has the part while the next one is read
