@@ -27,7 +27,6 @@ from pyhudi_core.lock.base import follow_folder
 from pyhudi_core.model.file_names import PARTITION_METAFILE
 from pyhudi_core.model.masking import takes_options
 from pyhudi_core.model.printing import printable
-from pyhudi_core.model.safe_path import way_out
 from pyhudi_core.naming import set_module
 from pyhudi_core.opened_table.opened_table import OpenedTable
 from pyhudi_core.opened_table.table_context import TableContext
@@ -38,7 +37,7 @@ from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.no_table import no_table
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.storage.own_part import HOODIE, is_table
-from pyhudi_core.storage.paths import Place, is_catalog_address, options_in_lake
+from pyhudi_core.storage.paths import LAKE_DEPTH, Place, is_catalog_address, name_in_lake, options_in_lake
 from pyhudi_core.table import HudiTable
 from pyhudi_core.transaction import heartbeat
 from pyhudi_core.transaction.layout import HEARTBEATS
@@ -49,9 +48,6 @@ if TYPE_CHECKING:
     from pyhudi_core.repairs.drop import DroppedTable, TableDropPlan
 else:
     addresses = lazy("pyhudi_core.catalog.addresses")
-
-DEPTH = 6
-"""The number of folder levels that are searched for tables, and the maximum number of levels in a table's name."""
 
 
 @set_module("pyhudi")
@@ -229,28 +225,6 @@ def _exists(location: str) -> TableExistsError:
     )
 
 
-def name_in_lake(name: object) -> str:
-    """Return a name without slashes around it. Raises `InvalidOptionError` if it cannot name a table of a lake."""
-    text = name.strip("/") if isinstance(name, str) else ""
-    problem = ""
-    if not isinstance(name, str) or not text:
-        problem = "is no name"
-    elif "://" in name or name.startswith(("/", "~")):
-        problem = "is a location"
-    elif way_out(text):
-        problem = str(way_out(text))
-    elif any(part.startswith(".") for part in text.split("/")):
-        problem = "has a part that begins with '.', where nobody looks for tables"
-    elif text.count("/") >= DEPTH:
-        problem = f"has more than {DEPTH} parts, where nobody looks for tables"
-    if problem:
-        raise InvalidOptionError(
-            f"{name!r} names no table of a lake: it {problem}",
-            hint="Give the folder of the table below the lake, such as 'sales/orders'; open_table takes locations.",
-        )
-    return text
-
-
 def _refuse_writers(context: TableContext) -> None:
     """Raise `TableError` if a process has reserved an instant and is not known to be dead."""
     for info in context.root.list_folder(HEARTBEATS).objects:
@@ -274,7 +248,7 @@ def no_tables(location: str, storage_options: Mapping[str, str] | None = None) -
 def tables_below(
     location: str, storage_options: Mapping[str, str] | None = None, options: Mapping[str, object] | None = None
 ) -> list[str]:
-    """Return the locations of the tables at or below a folder, sorted; searches `DEPTH` levels. For a table, returns its location alone. For a
+    """Return the locations of the tables at or below a folder, sorted; searches `LAKE_DEPTH` levels. For a table, returns its location alone. For a
     database of a catalog, returns addresses; ``options`` say how to reach the catalog.
 
     A table may be in the folder of another one (``sales`` and ``sales/eu``), but not in one of its partitions.
@@ -287,7 +261,7 @@ def tables_below(
     if HOODIE in storage.location.split("/"):
         return found  # a metadata table is a part of its table
     level = [""]
-    for _ in range(DEPTH + 1):
+    for _ in range(LAKE_DEPTH + 1):
         following: list[str] = []
         for path, folder in zip(level, list_folders(storage, executor, level), strict=True):
             table = is_table(folder.folders)

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from pyhudi_core.engine.local import as_table as as_table
     from pyhudi_core.engine.pandas_frames import is_pandas as is_pandas
     from pyhudi_core.errors import from_extra as from_extra
-    from pyhudi_core.lake_tables import name_in_lake as name_in_lake
     from pyhudi_core.model.masking import is_secret as is_secret
     from pyhudi_core.model.masking import masked_text as masked_text
     from pyhudi_core.options import options_for_open as options_for_open
@@ -100,6 +99,7 @@ if TYPE_CHECKING:
     from pyhudi_core.read.expired import how_to_keep_more as how_to_keep_more
     from pyhudi_core.services.registry import service_kinds as service_kinds
     from pyhudi_core.services.upkeep_rules import SERVICE_NAMES as SERVICE_NAMES
+    from pyhudi_core.storage.paths import name_in_lake as name_in_lake
     from pyhudi_core.storage.paths import options_in_lake as options_in_lake
     from pyhudi_core.table_transactions import CommitTogether as CommitTogether
     from pyhudi_core.table_transactions import refuse_apart as refuse_apart
@@ -153,7 +153,7 @@ _HOMES = {
     "masked_text": "model.masking",
     "is_shared": "orchestration.sharing",
     "moment_of": "orchestration.instant_times",
-    "name_in_lake": "lake_tables",
+    "name_in_lake": "storage.paths",
     "newest_with_rows": "orchestration.past_commits",
     "normalised": "orchestration.data",
     "only_values": "orchestration.data",

@@ -23,6 +23,8 @@ Place = str | os.PathLike[str]
 
 Scheme = Literal["file", "memory", "s3", "gs", "azure"]
 
+LAKE_DEPTH = 6
+"""The number of folder levels that are searched for tables of a lake, and the maximum number of levels in a table's name."""
 ALLOW_SOURCES = "allow_sources"
 """The storage option with the folders outside a table that its readers may open (``storage/sources.py``): one line of CSV."""
 
@@ -223,6 +225,28 @@ def allowing(options: Mapping[str, str] | None, sources: Place | Sequence[Place]
     more = [sources] if isinstance(sources, str | os.PathLike) else sources
     folders = [*parse_sources(given.get(ALLOW_SOURCES, "")), *(os.fspath(folder) for folder in more)]
     return {**given, ALLOW_SOURCES: sources_text(folders)}
+
+
+def name_in_lake(name: object) -> str:
+    """Return a name without slashes around it. Raises `InvalidOptionError` if it cannot name a table of a lake."""
+    text = name.strip("/") if isinstance(name, str) else ""
+    problem = ""
+    if not isinstance(name, str) or not text:
+        problem = "is no name"
+    elif "://" in name or name.startswith(("/", "~")):
+        problem = "is a location"
+    elif way_out(text):
+        problem = str(way_out(text))
+    elif any(part.startswith(".") for part in text.split("/")):
+        problem = "has a part that begins with '.', where nobody looks for tables"
+    elif text.count("/") >= LAKE_DEPTH:
+        problem = f"has more than {LAKE_DEPTH} parts, where nobody looks for tables"
+    if problem:
+        raise InvalidOptionError(
+            f"{name!r} names no table of a lake: it {problem}",
+            hint="Give the folder of the table below the lake, such as 'sales/orders'; open_table takes locations.",
+        )
+    return text
 
 
 def options_in_lake(options: Mapping[str, str] | None, lake: str, name: str) -> Mapping[str, str]:

@@ -81,7 +81,7 @@ UNGUARDED = {
     "engine/spark_executors.py", "engine/task_errors.py", "runtime/orc_child.py", "lock/servers/zookeeper.py", "spark/settings.py",
     "orchestration/remote_gate.py", "orchestration/timeline_cursor.py", "read/looks.py", "formats/log/changes.py",
     "formats/avro/records.py", "metadata_table/merging.py", "metadata_table/compacting.py", "model/schema_avro.py", "model/shared_commits.py",
-    "iceberg/hudi_commits.py", "iceberg/table_metadata.py", "batches/handed_in.py",
+    "iceberg/hudi_commits.py", "iceberg/manifests.py", "iceberg/table_metadata.py", "batches/handed_in.py",
 }  # fmt: skip
 """Modules whose JSON is this project's own (what its processes tell each other, cursors, options), or was looked at before, or whose callers look."""
 
