@@ -25,7 +25,7 @@ import pyarrow as pa
 from support.tables import create_plain
 
 import pyhudi_core as hudi
-from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError
+from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError, SnapshotExpiredError
 
 SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string()), ("n", pa.int64()), ("moved", pa.bool_())])
 COUNTER = "counter"
@@ -166,9 +166,9 @@ def _write(table: hudi.HudiTable, row: dict[str, Any], journal: Journal) -> None
 
 
 def _move_counter(table: hudi.HudiTable, row: dict[str, Any], journal: Journal) -> None:
-    """Read the counter and write its value plus one; if another commit changed it in the meantime, read again."""
+    """Read the counter and write its value plus one; read again if another commit changed it, or a clean removed its file, in the meantime."""
     for attempt in range(1000):
-        with suppress(CommitConflictError), table.begin("upsert") as write:
+        with suppress(CommitConflictError, SnapshotExpiredError), table.begin("upsert") as write:
             read = write.scan(["n"], f"id = '{COUNTER}'").to_arrow()["n"][0].as_py()
             write.write(_rows(row, {"id": COUNTER, "part": COUNTER, "n": read + 1, "moved": False}))
             return _commit(table, write, row, journal, attempt)
