@@ -156,7 +156,7 @@ class LogScan:
                 reader = LogReader(source, path)
                 for block in blocks:
                     data = reader.content(block)
-                    yield _Content(block, data, path, _positions(block, data, path) if by_position else None)
+                    yield _Content(block, data, path, _positions_of(block, data, path) if by_position else None)
 
     def _held(self, whole: int) -> Mapping[str, bytes]:
         """Return the bytes of small logs on a network storage, because each log is read twice: for its blocks, and for their contents."""
@@ -246,7 +246,7 @@ def _compacted(found: list[tuple[str, LogBlock]]) -> list[tuple[str, LogBlock]]:
     return order
 
 
-def _positions(block: LogBlock, content: pa.Buffer, path: str) -> Ints:
+def _positions_of(block: LogBlock, content: pa.Buffer, path: str) -> Ints:
     """Return the positions of the entries of a block. Raises `_WrongPositionsError` for damaged positions, and for too many.
 
     A small text can say that there are millions. An entry has at least a byte, and an Avro block says how many entries it has.
@@ -314,13 +314,13 @@ def _added_together(found: EntryCollector, run: list[_Content], columns: LogColu
     wanted = in_file(columns.names_at(block.instant_time), columns.schema.names)
     with suppress(HudiError):
         batch = read_joined([content.data for content in run], block.headers[Header.SCHEMA], run[0].path)
-        with _positions_of(run) as positions:
+        with _handed_out(run) as positions:
             return not _add_records(found, _wanted(batch, wanted), positions(len(batch)), block, columns, part)
     return False
 
 
 @contextmanager
-def _positions_of(run: Sequence[_Content]) -> Iterator[Callable[[int], pa.Array | None]]:
+def _handed_out(run: Sequence[_Content]) -> Iterator[Callable[[int], pa.Array | None]]:
     """Give a function that returns the positions of the next entries; it returns None if positions are not used.
 
     Raises `_WrongPositionsError` if there are more entries than positions or, at the end, more positions than entries.
@@ -367,7 +367,7 @@ def _add_records(
 def _add(found: EntryCollector, content: _Content, columns: LogColumns, part: KeyPart) -> Iterator[int]:
     """Add the entries of a block. Yields the number of bytes that were added since the last yield."""
     block, path = content.block, content.path
-    with _positions_of([content]) as positions:
+    with _handed_out([content]) as positions:
         if block.type is BlockType.DELETE:
             for deletes in read_delete_columns(content.data, path):
                 if deletes.keys.null_count:

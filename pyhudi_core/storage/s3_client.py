@@ -157,7 +157,7 @@ class RepeatingClient:
         return ask
 
     def _note_silence(self, error: Exception, cause: object) -> None:
-        """Note that no answer came in time, also from a server that gives credentials: that request is none of the store's client."""
+        """Note that no answer came in time. The silent server may be the store, or a server of credentials, which another client asks."""
         if not self._clients.reached and isinstance(cause, ReadTimeoutError | ConnectTimeoutError):
             self._clients.silence.note(error)
 

@@ -213,13 +213,17 @@ def test_a_table_of_that_path_in_another_store_is_another_table(scheme: str, ent
     assert entries.seen() == before
 
 
-@pytest.mark.parametrize("provider", ["", "hudi"], ids=["another kind", "another Hudi table"])
-@pytest.mark.parametrize(
+each_catalog = pytest.mark.parametrize(
     ("entries", "compares"),
     [("hms", True), ("hms", False), ("glue", True)],
     ids=["hms", "older hms", "glue"],
     indirect=["entries"],
 )
+"""Glue, and a Hive Metastore that compares an entry before an alteration, and one that cannot."""
+
+
+@pytest.mark.parametrize("provider", ["", "hudi"], ids=["another kind", "another Hudi table"])
+@each_catalog
 def test_an_entry_that_is_made_anew_before_any_request_of_a_sync_stays(
     compares: bool, provider: str, entries: Entries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -280,12 +284,7 @@ def changed_since_its_sync(entries: Entries) -> hudi.HudiTable:
     return table
 
 
-@pytest.mark.parametrize(
-    ("entries", "compares"),
-    [("hms", True), ("hms", False), ("glue", True)],
-    ids=["hms", "older hms", "glue"],
-    indirect=["entries"],
-)
+@each_catalog
 def test_an_entry_that_somebody_makes_while_a_sync_makes_it_stays(
     compares: bool, entries: Entries, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from support.http_server import served
 
 from pyhudi_core.errors import HudiError, InvalidOptionError, StorageError
 from pyhudi_core.storage import open_storage
@@ -45,12 +45,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
     for name in [name for name in os.environ if name.startswith(("AZURE_", "GOOGLE_", "AWS_"))]:
         monkeypatch.delenv(name)
     made = Asked()
-    thread = threading.Thread(target=made.server.serve_forever, args=(0.02,))
-    thread.start()
-    yield made
-    made.server.shutdown()
-    made.server.server_close()
-    thread.join()
+    with served(made.server):
+        yield made
 
 
 KEY = {"account_key": "bWluZQ=="}

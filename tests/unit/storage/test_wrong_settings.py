@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from support.http_server import served
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import StorageError
@@ -93,12 +93,8 @@ class Server:
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     made = Server()
-    thread = threading.Thread(target=made.server.serve_forever, args=(0.02,))
-    thread.start()
-    yield made
-    made.server.shutdown()
-    made.server.server_close()
-    thread.join()
+    with served(made.server):
+        yield made
 
 
 @pytest.mark.parametrize(("cloud", "status", "code", "hint"), WRONG)
