@@ -106,7 +106,7 @@ class Hour:
                 self.dev.process.wait(60)
             self.dev.stop()
             self.dev.start()
-            until(self.dev.is_ready, 600, "the server")
+            until(self.dev.is_ready, 600, "all code locations")
         self.kills[kind] += 1
         return True
 
@@ -226,6 +226,8 @@ def hour(folder: Path, port: int, minutes: float, kill_every: float) -> dict[str
         beyond = round(sum(percent["looked_at"].values()) - sum(percent["empty"].values()), 2)
         print(f"{took:.0f} s; percent of a core: {percent}; beyond: {beyond}", flush=True)
         busy.stop_writing()
+        for name, dev in devs.items():  # the last kill may have been that of a code server
+            until(dev.is_ready, 900, f"the code locations of {name}")
         until(lambda: at_rest(busy.dev), 900, "the end of all runs")
         runs = len(busy.dev.runs())
         verdict = judge(

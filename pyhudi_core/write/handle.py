@@ -7,7 +7,8 @@ steps of ``write/write.py``. Leaving the handle without a commit rolls back.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -24,6 +25,7 @@ from pyhudi_core.errors import (
     HudiError,
     InvalidOptionError,
     LockServerError,
+    SnapshotExpiredError,
 )
 from pyhudi_core.model.alteration import ColumnChanges
 from pyhudi_core.model.commit import CommitMetadata
@@ -390,7 +392,7 @@ def write_found(
     spark = write._state.request.spark
     refusals.before_rows(write._state.request.case)  # before the table is searched
     while True:
-        with write._run.retries.attempt(lambda _: write.start_over()):
+        with write._run.retries.attempt(lambda _: write.start_over()), _reads_again(write.context):
             found = write.scan(columns, where, meta=meta)
             if spark is None:
                 found.refuse_other_zone()
@@ -406,10 +408,29 @@ def alter_table(write: Write, changes: ColumnChanges) -> Commit:
         return write.until_committed(Columns(changes))
     refusals.before_rows(write._state.request.case)
     while True:
-        with write._run.retries.attempt(lambda _: write.start_over()):
+        with write._run.retries.attempt(lambda _: write.start_over()), _reads_again(write.context):
             snapshot = load(write.context)
             refuse_rows(write.context, changes, snapshot, write.scan)
             return write._bring(Columns(changes)).commit()
+
+
+@contextmanager
+def _reads_again(context: TableContext) -> Iterator[None]:
+    """Make a conflict of a state that was cleaned while its rows were read, so that another attempt reads the newest state.
+
+    A clean keeps the files of writes that are on the timeline, but a write that reads rows in order to change them announces itself later.
+    """
+    try:
+        yield
+    except SnapshotExpiredError as gone:
+        if gone.table != context.table:  # the rows of another table, which the caller gave
+            raise
+        raise CommitConflictError(
+            "A clean removed the state of the table from which this write read its rows",
+            table=gone.table,
+            path=gone.path,
+            hint=gone.hint,
+        ) from gone
 
 
 def operation_type(name: str) -> OperationType:

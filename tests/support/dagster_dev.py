@@ -29,7 +29,8 @@ _LAUNCH = """mutation($given: ExecutionParams!) { launchPipelineExecution(execut
   __typename ... on LaunchRunSuccess { run { runId } } ... on PythonError { message } } }"""
 _TERMINATE = "mutation($run: String!) { terminateRun(runId: $run) { __typename } }"
 _READY = (
-    "{ assetNodes { assetKey { path } } workspaceOrError { ... on Workspace { locationEntries { name loadStatus } } } }"
+    "{ assetNodes { assetKey { path } } workspaceOrError { ... on Workspace { locationEntries {"
+    " name loadStatus locationOrLoadError { __typename } } } } }"
 )
 
 
@@ -187,6 +188,8 @@ class DagsterDev:
         return (
             len(loaded) == len(self.files)
             and all(entry["loadStatus"] == "LOADED" for entry in loaded)
+            # An entry that failed to load is LOADED, too.
+            and all((entry["locationOrLoadError"] or {}).get("__typename") == "RepositoryLocation" for entry in loaded)
             and bool(found["assetNodes"])
         )
 
