@@ -47,13 +47,14 @@ NON_PARTITIONED = Case(
     partition=[],
     ordering=None,
     steps=[
-        Step("insert", _items(range(40), 1)),
-        Step("upsert", _items(range(30, 50), 2)),
+        Step("insert", _items(range(600), 1)),
+        Step("upsert", _items([*range(30, 50), 650], 2)),
         Step("upsert", _items(range(5), 3, ts=1)),
         Step("delete", _items(range(7, 12), 1)),
     ],
     later=[Step("upsert", _items([0, 1, 60, 61], 4)), Step("delete", _items([2, 33], 4))],
     ours=[Step("upsert", _items([0, 60, 70], 5)), Step("delete", _items([3], 5))],
+    options={"hoodie.parquet.block.size": "8192"},  # several row groups, which rewrites copy
 )
 
 PARTITIONED = Case(

@@ -20,6 +20,7 @@ from pyhudi_core.formats.base_file.footer import BaseFileFooter, footer_of, pars
 from pyhudi_core.formats.base_file.parquet_dictionaries import spread, spread_schema
 from pyhudi_core.formats.base_file.parquet_groups import RowGroups
 from pyhudi_core.formats.base_file.parquet_statistics import ColumnRange, column_ranges
+from pyhudi_core.formats.base_file.row_group_copies import StoredRowGroup, stored_row_groups
 from pyhudi_core.formats.base_file.thrift import thrift_struct
 
 
@@ -114,6 +115,11 @@ class ParquetBaseFile:
         """
         with reading(self._path):
             return column_ranges(self._footer_fields(), self._schema, columns)
+
+    def stored_row_groups(self) -> list[StoredRowGroup | None]:
+        """Return the row groups for copies of their bytes; None for one that cannot be copied."""
+        with reading(self._path):
+            return stored_row_groups(self._source, self._footer)
 
     def _footer_fields(self) -> dict[int, Any]:
         """Return the footer by the numbers of its fields, parsed once for this object and the objects from `select`."""

@@ -77,7 +77,7 @@ class RowGroups:
         chosen = [place for place, leaf in enumerate(self._leaves) if _is_wanted(leaf, columns)]
         costs, inflated, compressed = [], 0, 0
         held: dict[int, memoryview] = {}
-        for data, at, place in _read(self._source, found, chosen):
+        for data, at, place in read_columns(self._source, found, chosen):
             chunk = found[place]
             held[chunk.start] = memoryview(data)[at : at + chunk.length]
             pages = read_pages(data, at, at + chunk.length) if chunk.has_values else Pages()
@@ -188,7 +188,9 @@ def _is_wanted(leaf: Leaf, columns: Collection[str] | None) -> bool:
     return columns is None or any(".".join(leaf.path[:depth]) in columns for depth in range(1, len(leaf.path) + 1))
 
 
-def _read(source: pa.NativeFile, found: Sequence[Chunk], chosen: Sequence[int]) -> Iterator[tuple[bytes, int, int]]:
+def read_columns(
+    source: pa.NativeFile, found: Sequence[Chunk], chosen: Sequence[int]
+) -> Iterator[tuple[bytes, int, int]]:
     """Read columns, neighbours together; yield the bytes that were read, the position of a column in them, and its number."""
     together: list[int] = []
     start = end = 0

@@ -19,6 +19,7 @@ from pyhudi_core.formats.base_file.joined import JoinedBaseFile
 from pyhudi_core.formats.base_file.orc import OrcBaseFile
 from pyhudi_core.formats.base_file.parquet import ParquetBaseFile
 from pyhudi_core.formats.base_file.parquet_statistics import ColumnRange
+from pyhudi_core.formats.base_file.row_group_copies import StoredRowGroup
 
 
 class BaseFileFormat(Protocol):
@@ -119,6 +120,13 @@ class BaseFileReader:
         Only top-level columns of plain types have statistics.
         """
         return self._file.row_group_statistics(columns)
+
+    def stored_row_groups(self) -> list[StoredRowGroup | None]:
+        """Return the row groups of a Parquet file for copies of their bytes: None for one that cannot be copied, nothing for other formats.
+
+        Raises `CorruptBaseFileError`.
+        """
+        return self._file.stored_row_groups() if isinstance(self._file, ParquetBaseFile) else []
 
 
 def read_footer(source: pa.NativeFile, path: str) -> BaseFileFooter:

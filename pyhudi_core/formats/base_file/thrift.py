@@ -1,4 +1,4 @@
-"""Read Thrift's compact protocol into dictionaries by field number (Apache Thrift, "Thrift compact protocol encoding").
+"""Read Thrift's compact protocol into dictionaries by field number, and replace values in it (Apache Thrift, "Thrift compact protocol encoding").
 
 Invariants
 - every value takes at least one byte, so time and memory are bounded by the number of bytes;
@@ -7,9 +7,12 @@ Invariants
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 _MAX_DEPTH = 16
+_LONG = 15
+"""The size in the head of a list that has so many items or more; the number follows."""
 # Types of the compact protocol.
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
 
@@ -20,6 +23,75 @@ def thrift_struct(data: bytes, start: int = 0) -> tuple[dict[int, Any], int]:
         return _struct(data, start, 0)
     except IndexError:
         raise ValueError("the footer is cut off") from None
+
+
+def field_spans(data: bytes, start: int = 0) -> tuple[dict[int, tuple[int, int]], int]:
+    """Return where the value of each field of a structure begins and ends, by field number, and the offset behind the structure.
+
+    Values are encoded without the length of what surrounds them, so a value may be replaced by bytes of another length. Raises ValueError.
+    """
+    try:
+        return _spans(data, start)
+    except IndexError:
+        raise ValueError("the footer is cut off") from None
+
+
+def item_spans(data: bytes, start: int) -> list[tuple[int, int]]:
+    """Return where the items of a list begin and end. Raises ValueError."""
+    try:
+        head, at = data[start], start + 1
+        size = head >> 4
+        if size == _LONG:
+            size, at = _unsigned(data, at)
+        if size > len(data) - at:
+            raise ValueError("a list of the footer has more items than there are bytes")
+        found = []
+        for _ in range(size):
+            _, end = _value(data, at, head & 0x0F, 0)
+            found.append((at, end))
+            at = end
+    except IndexError:
+        raise ValueError("the footer is cut off") from None
+    return found
+
+
+def number_bytes(value: int) -> bytes:
+    """Return the encoding of an integer of 16, 32 or 64 bits."""
+    return _unsigned_bytes((value << 1) ^ (value >> 63))
+
+
+def structs_bytes(items: Sequence[bytes]) -> bytes:
+    """Return the encoding of a list of encoded structures."""
+    size = len(items)
+    head = bytes([size << 4 | _STRUCT]) if size < _LONG else bytes([_LONG << 4 | _STRUCT]) + _unsigned_bytes(size)
+    return b"".join([head, *items])
+
+
+def _unsigned_bytes(value: int) -> bytes:
+    found = bytearray()
+    while value > 0x7F:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    found.append(value)
+    return bytes(found)
+
+
+def _spans(data: bytes, at: int) -> tuple[dict[int, tuple[int, int]], int]:
+    spans: dict[int, tuple[int, int]] = {}
+    number = 0
+    while True:
+        head = data[at]
+        at += 1
+        if head == 0:
+            return spans, at
+        if head >> 4:
+            number += head >> 4
+        else:
+            number, at = _signed(data, at)
+        kind, begin = head & 0x0F, at
+        if kind > _FALSE:
+            _, at = _value(data, at, kind, 0)
+        spans[number] = (begin, at)
 
 
 def _struct(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]:
@@ -74,7 +146,7 @@ def _list(data: bytes, at: int, depth: int) -> tuple[list[Any], int]:
     head = data[at]
     at += 1
     size = head >> 4
-    if size == 15:
+    if size == _LONG:
         size, at = _unsigned(data, at)
     if size > len(data) - at:
         raise ValueError("a list of the footer has more items than there are bytes")

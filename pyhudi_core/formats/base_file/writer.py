@@ -9,8 +9,9 @@ Invariant: memory is bounded by a row group of rows.
 
 from __future__ import annotations
 
+import io
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import IO
 
@@ -18,8 +19,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pyhudi_core.formats.base_file.footer import AVRO_SCHEMA, BLOOM_FILTER, BLOOM_TYPE, MAX_KEY, MIN_KEY, WRITER_MODEL
+from pyhudi_core.formats.base_file.footer import (
+    AVRO_SCHEMA,
+    BLOOM_FILTER,
+    BLOOM_TYPE,
+    MAX_KEY,
+    MIN_KEY,
+    WRITER_MODEL,
+    parsed,
+    raw_footer,
+)
 from pyhudi_core.formats.base_file.parquet_statistics import ColumnRange, written_ranges
+from pyhudi_core.formats.base_file.row_group_copies import (
+    StoredRowGroup,
+    copied,
+    ended,
+    footer_with,
+    one_column,
+    schema_of_footer,
+    structures,
+)
 from pyhudi_core.formats.bloom import BloomBuilder, BloomFilter
 from pyhudi_core.model.meta_fields import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, PARTITION_PATH, RECORD_KEY
 
@@ -34,6 +53,10 @@ _UNIQUE_SHARE = 0.92
 _FIRST_RATIO, _FIRST_RATIO_PLAIN = 0.2, 0.5
 # The Arrow memory of a buffered row group is at most this many times its size in the file.
 _MAX_EXPANSION = 8
+# A row group is copied as bytes if it has this share of the rows of a full one, or of its bytes; smaller ones join their neighbours.
+_COPIED_SHARE = 4
+_MOST_COPIED = 4
+"""A row group that has so many times the bytes of a full one is not copied, but decoded in parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +97,8 @@ class BaseFileWriter:
         row_group_rows: int = 200_000,
         row_group_bytes: int = 16 << 20,
     ) -> None:
-        self._stream = stream
+        # Arrow counts the bytes that it writes to an object of Python, so all bytes go through one file of Arrow.
+        self._stream = stream if isinstance(stream, pa.NativeFile) else pa.PythonFile(stream, mode="w")
         self._avro_schema = avro_schema
         self._bloom = bloom
         self._row_group_rows = row_group_rows
@@ -86,12 +110,16 @@ class BaseFileWriter:
         self._rows = 0
         self._min_key: str | None = None
         self._max_key: str | None = None
-        self._start = stream.tell()
+        self._start = self._stream.tell()
         self._schema = schema
         self._codec = ("none" if codec == "uncompressed" else codec, codec_level)
         self._writer: pq.ParquetWriter | None = None
         self._metadata: list[pq.FileMetaData] = []
         self._with_nan: set[str] = set()
+        # The structures of copied row groups, and None for each row group of Arrow's writer, in the order of the file.
+        self._groups: list[bytes | None] = []
+        self._own_schema = b""
+        self._dictionaries: list[str] | None = None
 
     @property
     def rows(self) -> int:
@@ -117,6 +145,39 @@ class BaseFileWriter:
             if self._room(row_bytes) == 0:
                 self._flush()
 
+    def copies(self, group: StoredRowGroup | None) -> bool:
+        """Return whether `copy` takes this row group of another file: it is not small, not huge, and has the columns of this file."""
+        if group is None or group.compressed > _MOST_COPIED * self._row_group_bytes:
+            return False
+        small = (
+            group.rows * _COPIED_SHARE < self._row_group_rows
+            and group.compressed * _COPIED_SHARE < self._row_group_bytes
+        )
+        if small or self._start:
+            return False
+        if not self._own_schema:
+            self._own_schema = schema_of_footer(
+                self._footer_without_rows(_with_dictionaries(self._schema.empty_table()), {})
+            )
+        return group.schema == self._own_schema
+
+    def copy(self, group: StoredRowGroup, file_name: pa.Table, with_nan: Collection[str]) -> None:
+        """Append a row group of another file as it is, if `copies` allows it.
+
+        Args:
+            group: the row group.
+            file_name: the column with the name of this file, a value for each row.
+            with_nan: the names of its columns that have NaN.
+        """
+        self._flush()
+        if self._writer is None:
+            self._dictionaries = [column.path for column in group.columns if column.has_dictionary]
+            self._opened(_with_dictionaries(self._schema.empty_table()))
+        names = one_column(_with_dictionaries(file_name), self._codec)
+        self._groups.append(copied(group, {FILE_NAME: names}, self._stream))
+        self._rows += group.rows
+        self._with_nan.update(with_nan)
+
     def add_keys(self, keys: pa.Array | pa.ChunkedArray) -> None:
         """Add record keys of new rows to the bloom filter and the key range."""
         if len(keys) == 0:
@@ -138,9 +199,13 @@ class BaseFileWriter:
         """Write the buffered rows and the footer. The stream stays open."""
         self._flush()
         writer = self._writer or self._opened(_with_dictionaries(self._schema.empty_table()))
-        writer.add_key_value_metadata(self._key_value())
-        writer.close()
-        ranges = written_ranges(self._metadata[0], self._schema)
+        if any(self._groups):
+            metadata = self._close_with_copies(writer)
+        else:
+            writer.add_key_value_metadata(self._key_value())
+            writer.close()
+            metadata = self._metadata[0]
+        ranges = written_ranges(metadata, self._schema)
         # Parquet's bounds leave NaN out, which is greater than all numbers in Spark.
         ranges |= {name: replace(ranges[name], max=math.nan) for name in self._with_nan}
         return BaseFileStats(self._rows, self._min_key, self._max_key, ranges)
@@ -152,23 +217,48 @@ class BaseFileWriter:
             # Otherwise pyarrow would finish the file, and log an error, when it is garbage collected.
             self._writer.is_open = False
 
+    def _close_with_copies(self, writer: pq.ParquetWriter) -> pq.FileMetaData:
+        """Write a footer with the copied row groups behind the footer of Arrow's writer, which knows only its own; return its metadata."""
+        writer.close()
+        own = io.BytesIO()
+        self._metadata[0].write_metadata_file(own)
+        rest = iter(structures(raw_footer(pa.BufferReader(own.getvalue()))))
+        groups = [next(rest) if group is None else group for group in self._groups]
+        footer = footer_with(
+            self._footer_without_rows(_with_dictionaries(self._schema.empty_table()), self._key_value()), groups
+        )
+        self._stream.write(ended(footer))
+        return parsed(footer)
+
+    def _footer_without_rows(self, empty: pa.Table, key_value: Mapping[str, str]) -> bytes:
+        """Return the footer of a file of this writer that has no rows."""
+        made = io.BytesIO()
+        with self._parquet_writer(made, empty, []) as writer:
+            writer.add_key_value_metadata(dict(key_value))
+        return raw_footer(pa.BufferReader(made.getvalue()))
+
     def _opened(self, first: pa.Table) -> pq.ParquetWriter:
         """Return the Parquet writer, created when the first row group has shown how its columns repeat."""
         if self._writer is None:
-            codec, level = self._codec
-            self._writer = pq.ParquetWriter(
-                self._stream,
-                first.schema,
-                compression=codec,
-                compression_level=level,
-                use_dictionary=_dictionary_leaves(first),
-                write_statistics=True,
-                use_deprecated_int96_timestamps=False,
-                store_schema=False,
-                store_decimal_as_integer=False,
-                metadata_collector=self._metadata,
-            )
+            self._writer = self._parquet_writer(self._stream, first, self._metadata)
         return self._writer
+
+    def _parquet_writer(
+        self, stream: IO[bytes] | pa.NativeFile, first: pa.Table, metadata: list[pq.FileMetaData]
+    ) -> pq.ParquetWriter:
+        codec, level = self._codec
+        return pq.ParquetWriter(
+            stream,
+            first.schema,
+            compression=codec,
+            compression_level=level,
+            use_dictionary=_dictionary_leaves(first) if self._dictionaries is None else self._dictionaries,
+            write_statistics=True,
+            use_deprecated_int96_timestamps=False,
+            store_schema=False,
+            store_decimal_as_integer=False,
+            metadata_collector=metadata,
+        )
 
     def _room(self, row_bytes: float) -> int:
         """Return how many rows of that size still fit into the row group; a new row group takes at least one row."""
@@ -184,6 +274,7 @@ class BaseFileWriter:
         # Parquet writes a column as a dictionary only if all its chunks have one dictionary.
         table = pa.concat_tables(self._pending).unify_dictionaries()
         self._opened(table).write_table(table, row_group_size=self._pending_rows)
+        self._groups.append(None)
         self._with_nan.update(
             field.name
             for field in self._schema

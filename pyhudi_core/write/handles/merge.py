@@ -6,6 +6,7 @@ by the new rows of the file group, a row group of the base file and the file bei
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -17,7 +18,8 @@ import pyarrow.compute as pc
 from pyhudi_core.file_groups.partition_values import with_constants
 from pyhudi_core.file_groups.skeletons import may_be_skeleton, open_base
 from pyhudi_core.file_groups.slice import BaseFile
-from pyhudi_core.formats.base_file import BaseFileReader
+from pyhudi_core.formats.base_file import BaseFileReader, ColumnRange
+from pyhudi_core.formats.base_file.row_group_copies import StoredRowGroup
 from pyhudi_core.index.base import leaving
 from pyhudi_core.merge.law import Mask, MergeLaw, TableMerger, Versions, mask
 from pyhudi_core.model.file_names import BaseFileName
@@ -66,7 +68,7 @@ class MergeHandle:
             )
             if settings.changes is not None:
                 self._changes = ChangeLog(self._context, self._open, settings.changes)
-            for batch in reader.iter_batches():
+            for batch in self._stored(self._open, reader, incoming, whole=called is not None):
                 stored = conform(batch, settings.schema, called)
                 self._merge(self._open, incoming, with_constants(stored, constants) if constants else stored)
             left = incoming.rows.slice(0, 0) if settings.deletes else incoming.unmatched(settings.merger)
@@ -93,6 +95,36 @@ class MergeHandle:
             lambda: opened.enter_context(base),
             lambda: NewFile.announce(context, {bucket.file_id: bucket.partition}, "MERGE")[bucket.file_id],
         )
+
+    def _stored(
+        self, file: NewFile, reader: BaseFileReader, incoming: Incoming, *, whole: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the base file; copy the row groups in which no row has a new version, unless all rows must be read (``whole``)."""
+        groups = [] if whole or not self._context.settings.populate else reader.stored_row_groups()
+        if not any(map(file.writer.copies, groups)):
+            yield from reader.iter_batches()
+            return
+        ranges = reader.row_group_statistics([RECORD_KEY])
+        for number, group in enumerate(groups):
+            apart = group is not None and file.writer.copies(group) and not incoming.may_meet(ranges[number])
+            if group is None or not apart or not self._copied(file, reader, incoming, number, group):
+                yield from reader.iter_batches([number])
+
+    def _copied(
+        self, file: NewFile, reader: BaseFileReader, incoming: Incoming, number: int, group: StoredRowGroup
+    ) -> bool:
+        """Copy a row group if none of its keys has a new version, whatever its statistics say; return whether it was copied."""
+        floating = [item.name for item in reader.schema if pa.types.is_floating(item.type)]
+        few = reader.select([RECORD_KEY, *floating])
+        if few is None:
+            return False
+        rows = pa.Table.from_batches(few.iter_batches([number]))
+        if incoming.meets(rows.column(RECORD_KEY)):
+            return False
+        # The statistics of a file leave NaN out, so only the values tell.
+        with_nan = [name for name in floating if pc.any(pc.is_nan(rows.column(name))).as_py()]
+        file.copy(group, rows.column(RECORD_KEY), with_nan)
+        return True
 
     def close(self) -> list[WrittenFile]:
         """Close as `WriteHandle.close`."""
@@ -226,6 +258,18 @@ class Incoming:
     def deleted(self) -> Mask:
         """Return which rows have a delete flag, or a key that moves to another partition."""
         return self.versions.deleted | self.leaves
+
+    def may_meet(self, stored: Mapping[str, ColumnRange]) -> bool:
+        """Return whether a key is between the least and the greatest of stored keys; true if these are unknown."""
+        known = stored.get(RECORD_KEY)
+        if known is None or known.min is None or known.max is None:
+            return True
+        inside = pc.and_(pc.greater_equal(self.keys, known.min), pc.less_equal(self.keys, known.max))
+        return bool(pc.any(inside).as_py())
+
+    def meets(self, keys: pa.ChunkedArray) -> bool:
+        """Return whether one of these stored keys has a new version."""
+        return bool(pc.any(pc.is_in(keys, value_set=self.keys)).as_py())
 
     def match(self, batch: pa.RecordBatch) -> Match | None:
         """Return the rows of a batch of the file that have a new version; None if no row has one."""

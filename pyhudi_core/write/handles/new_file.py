@@ -5,13 +5,14 @@ The create handle and the merge handle share it. A file that is given up leaves 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from pyhudi_core.errors import PreconditionFailedError
 from pyhudi_core.formats.base_file import BaseFileFooter, BaseFileWriter
+from pyhudi_core.formats.base_file.row_group_copies import StoredRowGroup
 from pyhudi_core.formats.bloom import BloomBuilder
 from pyhudi_core.model.commit import WriteStat
 from pyhudi_core.model.file_names import PARTITION_METAFILE, TOKEN_BOUND, BaseFileName, join, write_token
@@ -89,10 +90,19 @@ class NewFile:
 
     def keep(self, rows: pa.Table | pa.RecordBatch) -> None:
         """Write rows of the previous file unchanged, except for the name of the file."""
-        # The key range is that of the rows: a key that was deleted must not stay as an end of it.
-        keys = rows.column(RECORD_KEY)
-        self.writer.add_keys(keys) if self.keys_unknown else self.writer.bound_keys(keys)
+        self._bound(rows.column(RECORD_KEY))
         self.writer.write(self._named(rows))
+
+    def copy(self, group: StoredRowGroup, keys: pa.ChunkedArray, with_nan: Collection[str]) -> None:
+        """Append a row group of the previous file as bytes, unchanged except for the name of the file.
+
+        Args:
+            group: the row group.
+            keys: the record keys of its rows.
+            with_nan: the names of its columns that have NaN.
+        """
+        self._bound(keys)
+        self.writer.copy(group, pa.table({FILE_NAME: one_value(str(self.name), group.rows)}), with_nan)
 
     def adopt(self, rows: pa.RecordBatch) -> None:
         """Write rows that already have meta columns, and whose keys the previous file does not have."""
@@ -136,6 +146,10 @@ class NewFile:
         """Give the file up."""
         self.writer.abandon()
         self.output.abort()
+
+    def _bound(self, keys: pa.Array | pa.ChunkedArray) -> None:
+        # The key range is that of the rows: a key that was deleted must not stay as an end of it.
+        self.writer.add_keys(keys) if self.keys_unknown else self.writer.bound_keys(keys)
 
     def _named(self, rows: pa.Table | pa.RecordBatch) -> pa.Table | pa.RecordBatch:
         names = one_value(str(self.name), len(rows))

@@ -1,0 +1,203 @@
+"""Row groups of a Parquet file that are copied into another file as bytes: nothing is decoded, and nothing is encoded again.
+
+A rewrite of a base file changes a few rows, and most of its row groups have none of them. The pages of those are the same in the new file. Only the
+positions in the footer change, and the name of the file, which Hudi stores in each row: this column is made anew.
+
+Invariants
+- a row group is copied only into a file with the same columns: the bytes of the two schemas are equal;
+- memory is bounded by the bytes of a row group, and `StoredRowGroup.compressed` says how many these are.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pyhudi_core.formats.base_file.footer import raw_footer
+from pyhudi_core.formats.base_file.parquet_groups import read_columns
+from pyhudi_core.formats.base_file.parquet_pages import Chunk, chunks
+from pyhudi_core.formats.base_file.thrift import field_spans, item_spans, number_bytes, structs_bytes, thrift_struct
+
+_MAGIC = b"PAR1"
+# Field numbers of parquet.thrift: FileMetaData, RowGroup, ColumnChunk, ColumnMetaData.
+_SCHEMA, _ROWS, _ROW_GROUPS = 2, 3, 4
+_COLUMNS, _GROUP_BYTES, _GROUP_ROWS, _GROUP_PLACE, _GROUP_COMPRESSED, _ORDINAL = 1, 2, 3, 5, 6, 7
+_FILE_PATH, _CHUNK_PLACE, _META_DATA, _INDEXES = 1, 2, 3, range(4, 10)
+_PATH, _BYTES, _COMPRESSED, _PAGES = 3, 6, 7, (9, 10, 11)
+_DICTIONARY, _FILTERS = 11, (14, 15)
+Edits = Mapping[tuple[int, int], bytes]
+"""New bytes for values, by where the values begin and end."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredColumn:
+    """A column of a row group: its name in the schema, its pages, its structure in the footer, and whether it has a dictionary."""
+
+    path: str
+    chunk: Chunk
+    structure: bytes
+    has_dictionary: bool
+    inflated: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRowGroup:
+    """A row group in an open file, with all that a copy needs. ``schema``: the schema of the file, as its footer has it."""
+
+    source: pa.NativeFile
+    rows: int
+    columns: tuple[StoredColumn, ...]
+    structure: bytes
+    schema: bytes
+
+    @property
+    def compressed(self) -> int:
+        """Return the bytes of its pages in the file."""
+        return sum(column.chunk.length for column in self.columns)
+
+
+def stored_row_groups(source: pa.NativeFile, footer: bytes) -> list[StoredRowGroup | None]:
+    """Return the row groups of a file; None for one that has more than pages, such as page indexes, whose positions a copy would not change.
+
+    Raises ValueError for an invalid footer.
+    """
+    spans, _ = field_spans(footer)
+    schema = footer[slice(*spans[_SCHEMA])]
+    fields, size = thrift_struct(footer)[0], source.size()
+    places = item_spans(footer, spans[_ROW_GROUPS][0]) if _ROW_GROUPS in spans else []
+    return [
+        _stored(source, footer[begin:end], schema, chunks(fields, number, size))
+        for number, (begin, end) in enumerate(places)
+    ]
+
+
+def _stored(source: pa.NativeFile, structure: bytes, schema: bytes, found: Sequence[Chunk]) -> StoredRowGroup | None:
+    spans, _ = field_spans(structure)
+    if not {_COLUMNS, _GROUP_BYTES, _GROUP_ROWS} <= spans.keys():
+        return None
+    columns = []
+    for (begin, end), chunk in zip(item_spans(structure, spans[_COLUMNS][0]), found, strict=True):
+        text = structure[begin:end]
+        fields, _ = thrift_struct(text)
+        meta: Any = fields.get(_META_DATA)
+        if _FILE_PATH in fields or any(number in fields for number in _INDEXES) or not isinstance(meta, dict):
+            return None
+        path, inflated = meta.get(_PATH), meta.get(_BYTES)
+        if any(number in meta for number in _FILTERS) or not isinstance(path, list) or not isinstance(inflated, int):
+            return None
+        name = ".".join(part.decode() for part in path if isinstance(part, bytes))
+        columns.append(StoredColumn(name, chunk, text, _DICTIONARY in meta, inflated))
+    rows = thrift_struct(structure)[0][_GROUP_ROWS]
+    return StoredRowGroup(source, rows, tuple(columns), structure, schema) if isinstance(rows, int) else None
+
+
+def one_column(column: pa.Table, codec: tuple[str, int | None]) -> StoredRowGroup:
+    """Return a table of one column as a row group, in a file in memory."""
+    made = io.BytesIO()
+    pq.write_table(
+        column,
+        made,
+        row_group_size=max(len(column), 1),
+        compression=codec[0],
+        compression_level=codec[1],
+        store_schema=False,
+        use_deprecated_int96_timestamps=False,
+    )
+    source = pa.BufferReader(made.getvalue())
+    (group,) = stored_row_groups(source, raw_footer(source))
+    assert group is not None, "Arrow writes page indexes only on request"
+    return group
+
+
+def copied(group: StoredRowGroup, others: Mapping[str, StoredRowGroup], stream: IO[bytes] | pa.NativeFile) -> bytes:
+    """Append the pages of a row group to a stream, and return the structure of the copy for a footer.
+
+    Args:
+        group: the row group.
+        others: for columns that get other values, by name: row groups with this one column.
+        stream: an empty file, or one to which only whole row groups were written.
+
+    Raises ValueError if the file ends early.
+    """
+    columns = [others[column.path].columns[0] if column.path in others else column for column in group.columns]
+    pages, moved = dict(_pages(group, others)), []
+    first = int(stream.tell())
+    for place, column in enumerate(columns):
+        moved.append(_moved(column.structure, int(stream.tell()) - column.chunk.start))
+        stream.write(pages[place])
+    spans, _ = field_spans(group.structure)
+    edits = {
+        spans[_COLUMNS]: structs_bytes(moved),
+        spans[_GROUP_BYTES]: number_bytes(sum(column.inflated for column in columns)),
+    }
+    if _GROUP_PLACE in spans:
+        edits[spans[_GROUP_PLACE]] = number_bytes(first)
+    if _GROUP_COMPRESSED in spans:
+        edits[spans[_GROUP_COMPRESSED]] = number_bytes(sum(column.chunk.length for column in columns))
+    return _edited(group.structure, edits)
+
+
+def _pages(group: StoredRowGroup, others: Mapping[str, StoredRowGroup]) -> Iterator[tuple[int, memoryview]]:
+    """Yield the pages of each column, with its place; neighbours are read together."""
+    own = [place for place, column in enumerate(group.columns) if column.path not in others]
+    for place, column in enumerate(group.columns):
+        if column.path in others:
+            other = others[column.path]
+            yield place, memoryview(other.source.read_at(other.columns[0].chunk.length, other.columns[0].chunk.start))
+    found = [column.chunk for column in group.columns]
+    for data, at, place in read_columns(group.source, found, own):
+        yield place, memoryview(data)[at : at + found[place].length]
+
+
+def footer_with(template: bytes, groups: Sequence[bytes]) -> bytes:
+    """Return the footer of a file without rows with these row groups, in this order."""
+    spans, _ = field_spans(template)
+    rows = sum(int(thrift_struct(group)[0][_GROUP_ROWS]) for group in groups)
+    numbered = [_numbered(group, place) for place, group in enumerate(groups)]
+    edits = {spans[_ROWS]: number_bytes(rows), spans[_ROW_GROUPS]: structs_bytes(numbered)}
+    return _edited(template, edits)
+
+
+def structures(footer: bytes) -> list[bytes]:
+    """Return the structures of the row groups in a footer."""
+    spans, _ = field_spans(footer)
+    return [footer[begin:end] for begin, end in item_spans(footer, spans[_ROW_GROUPS][0])]
+
+
+def schema_of_footer(footer: bytes) -> bytes:
+    """Return the schema in a footer, as bytes."""
+    return footer[slice(*field_spans(footer)[0][_SCHEMA])]
+
+
+def ended(footer: bytes) -> bytes:
+    """Return what stands at the end of a Parquet file with this footer."""
+    return b"".join((footer, len(footer).to_bytes(4, "little"), _MAGIC))
+
+
+def _moved(structure: bytes, by: int) -> bytes:
+    """Return the structure of a column whose pages begin so many bytes later."""
+    fields, spans = thrift_struct(structure)[0], field_spans(structure)[0]
+    begin, _ = spans[_META_DATA]
+    inner = {number: span for number, span in field_spans(structure, begin)[0].items() if number in _PAGES}
+    edits = {span: number_bytes(fields[_META_DATA][number] + by) for number, span in inner.items()}
+    if fields.get(_CHUNK_PLACE):
+        edits[spans[_CHUNK_PLACE]] = number_bytes(fields[_CHUNK_PLACE] + by)
+    return _edited(structure, edits)
+
+
+def _numbered(structure: bytes, place: int) -> bytes:
+    spans, _ = field_spans(structure)
+    return _edited(structure, {spans[_ORDINAL]: number_bytes(place)} if _ORDINAL in spans else {})
+
+
+def _edited(structure: bytes, edits: Edits) -> bytes:
+    found, at = [], 0
+    for (begin, end), new in sorted(edits.items()):
+        found += [structure[at:begin], new]
+        at = end
+    return b"".join([*found, structure[at:]])
