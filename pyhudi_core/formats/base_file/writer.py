@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import IO
 
@@ -144,6 +144,10 @@ class BaseFileWriter:
             table = table.slice(taken.num_rows)
             if self._room(row_bytes) == 0:
                 self._flush()
+
+    def may_copy(self, row_groups: Sequence[int]) -> bool:
+        """Return whether it is worth it to look at the row groups of another file, which have so many rows, for `copies`."""
+        return len(row_groups) > 1 or any(rows * _COPIED_SHARE >= self._row_group_rows for rows in row_groups)
 
     def copies(self, group: StoredRowGroup | None) -> bool:
         """Return whether `copy` takes this row group of another file: it is not small, not huge, and has the columns of this file."""

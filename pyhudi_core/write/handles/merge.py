@@ -100,7 +100,8 @@ class MergeHandle:
         self, file: NewFile, reader: BaseFileReader, incoming: Incoming, *, whole: bool
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the base file; copy the row groups in which no row has a new version, unless all rows must be read (``whole``)."""
-        groups = [] if whole or not self._context.settings.populate else reader.stored_row_groups()
+        may_copy = not whole and self._context.settings.populate and file.writer.may_copy(reader.row_group_rows)
+        groups = reader.stored_row_groups() if may_copy else []
         if not any(map(file.writer.copies, groups)):
             yield from reader.iter_batches()
             return
