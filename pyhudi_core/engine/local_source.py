@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from pyhudi_core.engine.base import ORDER, SORT, TASK, Dataset, KeyColumns, Slot, SourceCounts
 from pyhudi_core.engine.grouping import Ints
+from pyhudi_core.model.schema_cast import refuse_invalid
 
 Part = Iterable[pa.RecordBatch]
 MakeDataset = Callable[[Sequence[Part], pa.Schema], Dataset]
@@ -44,7 +45,9 @@ class LocalSource:
         return True
 
     def counts(self, by: Sequence[str], key: KeyColumns) -> SourceCounts:
-        """Count rows, as `Source.counts`."""
+        """Count rows, as `Source.counts`. Raises `SchemaMismatchError` for values that are not valid, before a task writes rows."""
+        for batch in self.batches:
+            refuse_invalid(batch, self.schema.names)
         fields = pa.schema([self.schema.field(name) for name in by])
         codes: Ints = np.zeros(sum(map(len, self.batches)), np.int64)
         columns: list[pa.Array] = []

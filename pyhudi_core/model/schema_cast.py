@@ -8,6 +8,7 @@ columns are null and types are widened. Columns are matched by name, or by numbe
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,6 +33,10 @@ _OF_NANOSECONDS = (
     "Timestamps of Hudi have microseconds at most. Round the column: frame[column].dt.floor('us') in pandas, or"
     " pc.floor_temporal(column, unit='microsecond') in Arrow"
 )
+_OF_INVALID = (
+    "Correct the value where the data comes from. A text is UTF-8: texts of another encoding are bytes that a program has to decode, or a column of"
+    " the type binary"
+)
 _MAX_OFFSET = 2**31 - 1
 
 
@@ -42,9 +47,25 @@ def cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     width if they fit, times their unit if they are exact, and floating-point numbers become integers if all are whole or missing.
 
     Raises:
-        SchemaMismatchError: a column has another type, or a value that the schema's type cannot hold.
+        SchemaMismatchError: a column has another type, or a value that its own type or the schema's type cannot hold.
     """
+    refuse_invalid(batch, schema.names)
     return _project(batch, schema, _Cast(exact=True, by_text=False))
+
+
+def refuse_invalid(batch: pa.RecordBatch, names: Iterable[str]) -> None:
+    """Raise `SchemaMismatchError` for a value that the type of its own column cannot hold, in these columns.
+
+    Arrow does not check the values of other programs: a Parquet file may have texts that are not UTF-8, and a decimal more digits than its type.
+    """
+    for index in filter(lambda found: found >= 0, map(batch.schema.get_field_index, names)):
+        try:
+            batch.column(index).validate(full=True)
+        except pa.ArrowException as error:
+            field = batch.schema.field(index)
+            raise SchemaMismatchError(
+                f"Column {field.name} has a value that is not valid for {field.type}: {error!s:.200}", hint=_OF_INVALID
+            ) from error
 
 
 def unfit_for_integers(batch: pa.RecordBatch, schema: pa.Schema) -> dict[str, str]:

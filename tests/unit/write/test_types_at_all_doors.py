@@ -15,6 +15,7 @@ from support.type_pairs import ACCEPTED, REFUSED, SOURCES, TARGETS, column, data
 
 import pyhudi_core as hudi
 from pyhudi_core.cli import main
+from pyhudi_core.engine import local
 from pyhudi_core.errors import HudiError, SchemaMismatchError, UnsupportedTableError
 from pyhudi_core.importing.import_files import ImportStyle, import_rows
 from pyhudi_core.write import streams
@@ -168,3 +169,63 @@ def test_column_names_differ_for_each_pair() -> None:
     assert len({column(*pair) for pair in PAIRS}) == len(PAIRS)
     with pytest.raises(HudiError):
         _table(data([("nulls", "bool")]), "untyped")
+
+
+def _not_utf8(*texts: bytes) -> pa.Array:
+    return pa.array(texts, pa.binary()).view(pa.string())
+
+
+INVALID = {
+    "text": _not_utf8(b"\xff\xfe"),
+    "large text": pa.array([b"caf\xe9"], pa.large_binary()).view(pa.large_string()),
+    "text in a dictionary": pa.DictionaryArray.from_arrays(pa.array([0]), _not_utf8(b"\x80")),
+    "position in a dictionary": pa.DictionaryArray.from_arrays(pa.array([7]), pa.array(["a"]), safe=False),
+    "text in a struct": pa.StructArray.from_arrays([_not_utf8(b"\xff")], ["a"]),
+    "text in a list": pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), _not_utf8(b"\xff")),
+    "digits": pa.Array.from_buffers(pa.decimal128(5, 2), 1, [None, pa.py_buffer((10**30).to_bytes(16, "little"))]),
+    "time of day": pa.array([86_400_000_000], pa.time64("us")),
+}
+"""Values that Arrow accepts without a look at them. The bytes of the first ones are those of texts in Latin-1."""
+
+
+@pytest.mark.usefixtures("few_in_memory")
+@pytest.mark.parametrize("table_type", ["copy_on_write", "merge_on_read"])
+@pytest.mark.parametrize("door", [*DOORS, "many rows"])
+def test_a_value_that_its_own_type_cannot_hold_is_refused_at_every_door(
+    door: str, table_type: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if door == "many rows":
+        monkeypatch.setattr(local, "_MANY_ROWS", 0)
+    for kind, value in INVALID.items():
+        if door == "import" and (kind == "digits" or pa.types.is_dictionary(value.type)):
+            continue  # pyarrow writes no file with such a value
+        rows = pa.table({"id": [2], "v": value})
+        where = f"memory://invalid/{door}/{table_type}/{kind}".replace(" ", "_")
+        table = hudi.create_table(where, rows.schema, record_key="id", table_type=table_type)
+        table.upsert(pa.table({"id": [2], "v": pa.nulls(1)}))
+        before = table.scan().to_arrow()
+        with pytest.raises(SchemaMismatchError, match="Column v has a value that is not valid"):
+            DOORS.get(door, DOORS["upsert"])(table, rows, tmp_path)
+        assert table.scan().to_arrow().equals(before), kind
+
+
+@pytest.mark.parametrize("column", ["id", "day", "ts"])
+@pytest.mark.parametrize("rows", ["few", "many"])
+def test_a_text_that_is_not_utf8_is_refused_in_the_columns_of_key_partition_and_ordering(
+    column: str, rows: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if rows == "many":
+        monkeypatch.setattr(local, "_MANY_ROWS", 0)
+    good = pa.table({"id": ["a"], "day": ["b"], "ts": ["c"]})
+    where = f"memory://invalid/{column}/{rows}"
+    table = hudi.create_table(where, good.schema, "id", "day", "ts", "merge_on_read")
+    table.upsert(good)
+    bad = good.set_column(good.schema.get_field_index(column), column, _not_utf8(b"\xff"))
+    keys = bad.select(["id", "day"])
+    calls = [lambda: table.upsert(bad), lambda: table.merge(bad, on=["id", "day"]).when_not_matched_insert_all().run()]
+    calls += [lambda: table.replace(bad, where="true"), lambda: table.upsert(bad, batch=True)]
+    calls += [] if column == "ts" else [lambda: table.delete(keys), lambda: table.lookup(keys).to_arrow()]
+    for number, call in enumerate(calls):
+        with pytest.raises(SchemaMismatchError, match=f"Column {column} has a value"):
+            call()
+        assert table.count() == 1, number
