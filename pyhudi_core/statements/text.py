@@ -219,5 +219,7 @@ def _syntax(text: str, error: SqlglotError) -> InvalidOptionError:
     line, column = found.get("line"), found.get("col")
     where = f"at line {line}, column {column}: " if line is not None else ""
     what = str(found.get("description") or error).splitlines()[0].partition(" but got <")[0].rstrip(".")
+    if what.startswith("Required keyword"):  # sqlglot's own words name a class
+        what = "a part of the statement is missing"
     near = str(found.get("highlight") or "")[:_SHOWN]
     return not_understood(f"{where}{what}{f', near {near!r}' if near else ''}, in {text[:120]!r}")
