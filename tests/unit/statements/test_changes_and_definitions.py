@@ -106,6 +106,18 @@ def test_a_statement_changes_these_rows_in_one_commit(
     assert len(orders.timeline.commits) == before + 1
 
 
+def test_a_column_may_have_the_whole_name_of_its_table(orders: hudi.HudiTable) -> None:
+    tables = {"shop.orders": orders}
+    assert hudi.sql("SELECT shop.orders.id FROM shop.orders WHERE Shop.Orders.id = 1", tables).num_rows == 1
+    hudi.sql("UPDATE shop.orders SET shop.orders.qty = shop.orders.qty + 5 WHERE shop.orders.id = 1", tables)
+    hudi.sql(
+        "MERGE INTO shop.orders USING (SELECT 2L AS id) AS s ON shop.orders.id = s.id WHEN MATCHED AND shop.orders.id > 1 THEN DELETE",
+        tables,
+    )
+    hudi.sql("DELETE FROM shop.orders WHERE shop.orders.id = 3", tables)
+    assert hudi.sql("SELECT qty FROM shop.orders", tables).to_pylist() == [{"qty": 6}]
+
+
 REFUSED = {
     "INSERT INTO o VALUES (4)": "1 columns for 4",
     "INSERT INTO o VALUES (4, 1, 2.5, 'c')": "Column qty is int32",
