@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, dataclass, field, replace
@@ -15,10 +16,11 @@ from pyhudi_core.batches import handed_in
 from pyhudi_core.batches.handed_in import Answer, HandedIn
 from pyhudi_core.conflicts.requirement import CommitRequirement, TableState
 from pyhudi_core.errors import (
+    ClockSkewError,
+    CommitAbortedError,
     CommitError,
     CommitRequirementError,
     CommitStateUnknownError,
-    CorruptionError,
     DataError,
     HudiError,
     InvalidOptionError,
@@ -26,7 +28,6 @@ from pyhudi_core.errors import (
     LockTimeoutError,
     StorageError,
     StorageStateUnknownError,
-    TableError,
     at_table,
 )
 from pyhudi_core.lock.base import LockProvider, LockSession, look_ahead, taken_as_seen, was_free
@@ -53,6 +54,7 @@ from pyhudi_core.write.replacing import is_global, naming
 from pyhudi_core.write.result import Commit, CommitStats
 from pyhudi_core.write.states import Unchanged
 
+_log = logging.getLogger(__name__)
 OpenWrite = Callable[[], AbstractContextManager[Write]]
 """Opens the write of one commit."""
 
@@ -70,8 +72,8 @@ _GATHER, _MOST_GATHER_MS = 1 / 2, 300
 The maximum wait, as a part of the duration of the last commit, and in milliseconds.
 """
 _GATHER_LOOKS = 8
-_OF_OTHERS = (CommitError, CorruptionError, LockError, StorageError, TableError)
-"""Errors that the rows of a batch did not cause. Such an error ends the commit of all batches."""
+_OF_LEADER = (ClockSkewError, CommitError, LockError, StorageError)
+"""Errors of the leader's process or of the storage. Such an error ends the commit of all batches. For other errors each batch is committed alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +147,7 @@ def upsert_with_others(
     fits: Callable[[frozenset[str]], bool] = lambda _: True,
 ) -> Commit | None:
     """Upsert as `upsert`, but return None for rows that need their own commit: the write has checked them, and `Write.until_committed` commits them.
+    Such rows are also those that the leader dropped, because by its clock this writer waits no longer.
 
     ``fits``: whether rows of these partitions (paths) may share a commit.
     """
@@ -175,6 +178,12 @@ def upsert_with_others(
             # After Ctrl-C in a notebook the process lives on, so other processes would not see that the batch is outdated.
             context.root.delete(batch.path)
             raise
+        if isinstance(answer.outcome, CommitAbortedError):
+            _log.warning(
+                "A batch of %s gets its own commit: for the writer that commits for all, this writer had given up. Probably their clocks differ.",
+                context.table,
+            )
+            return None
         return _result(answer, batch)
 
 
@@ -239,7 +248,7 @@ def _answered(open_write: OpenWrite, context: TableContext, batch: HandedIn, loc
             return answer
         looks += 1
         asks = looks % _ASKS == 1 or not _is_led(context)
-        led = _led(open_write, context, lock) if asks else None
+        led = _led(open_write, context, lock, batch.token) if asks else None
         if led is not None:
             if batch.token in led.failed:
                 raise led.failed[batch.token]
@@ -252,8 +261,8 @@ def _answered(open_write: OpenWrite, context: TableContext, batch: HandedIn, loc
             patience.wait(bound_s)
 
 
-def _led(open_write: OpenWrite, context: TableContext, lock: LockProvider) -> _Lead | None:
-    """Answer all waiting batches, and return what was done. Returns None if another writer leads.
+def _led(open_write: OpenWrite, context: TableContext, lock: LockProvider, own: str = "") -> _Lead | None:
+    """Answer all waiting batches, and return what was done. Returns None if another writer leads. ``own``: the token of the caller's batch.
 
     Table services run after the release of the lead.
     """
@@ -264,7 +273,7 @@ def _led(open_write: OpenWrite, context: TableContext, lock: LockProvider) -> _L
         try:
             # A list made during the request for the lead is valid if nobody has led since then.
             seen = listed.get() if listed is not None and taken_as_seen(session) else handed_in.waiting(context)
-            lead = _Lead(context, open_write, handles, _gathered(context, seen))
+            lead = _Lead(context, open_write, handles, _gathered(context, seen), own)
             lead.commit_all()
         finally:
             give_back(context, session)
@@ -341,6 +350,7 @@ class _Lead:
 
     Attributes:
         names: the files of the waiting batches.
+        own: the token of the leader's batch, if it has one.
         committed: the writes after which services run.
         answered: the answers of its commits, by token.
         failed: errors that are not answers, by token of the batch that caused them. Such a batch still waits: its writer leads later, and is told.
@@ -350,6 +360,7 @@ class _Lead:
     open_write: OpenWrite
     handles: ExitStack
     names: Sequence[str]
+    own: str = ""
     committed: list[Write] = field(default_factory=list)
     answered: dict[str, Answer] = field(default_factory=dict)
     failed: dict[str, Exception] = field(default_factory=dict)
@@ -366,7 +377,7 @@ class _Lead:
             except CommitRequirementError as error:
                 refused = refused | _unmet(error)
                 left = [*(one for one in group if one.token not in refused), *left]
-            except _OF_OTHERS:
+            except _OF_LEADER:
                 raise
             except Exception as error:
                 if not group:
@@ -383,10 +394,13 @@ class _Lead:
                 self._commit([batch], {})
             except (DataError, CommitRequirementError) as own:
                 refused[batch.token] = own
-            except _OF_OTHERS:
+            except _OF_LEADER:
                 raise
             except Exception as own:  # noqa: BLE001  its writer is told
-                self.failed[batch.token] = own
+                if isinstance(own, HudiError) and batch.token == self.own:
+                    refused[batch.token] = own
+                else:  # perhaps the options of this process caused it
+                    self.failed[batch.token] = own
         return refused
 
     def _commit(self, group: Sequence[HandedIn], refused: Mapping[str, HudiError]) -> None:

@@ -17,7 +17,6 @@ from pyhudi_core import errors
 from pyhudi_core.conflicts.requirement import CommitRequirement, EntryIsOurs, requirement_from
 from pyhudi_core.errors import (
     CommitAbortedError,
-    CommitRequirementError,
     CorruptionError,
     DataError,
     HudiError,
@@ -329,8 +328,10 @@ def _said(error: HudiError) -> dict[str, Any]:
 
 def _error(context: TableContext, said: Mapping[str, Any]) -> HudiError:
     message, hint = str(said.get("message", "The batch was refused")), str(said.get("hint") or "") or None
-    kind = getattr(errors, str(said.get("error")), DataError)
-    plain = isinstance(kind, type) and issubclass(
-        kind, DataError | CorruptionError | CommitAbortedError | CommitRequirementError
-    )
-    return (kind if plain else DataError)(message, table=context.table, hint=hint)
+    kind = getattr(errors, str(said.get("error")), None)
+    if isinstance(kind, type) and issubclass(kind, HudiError):
+        try:
+            return kind(message, table=context.table, hint=hint)
+        except TypeError:  # it has more to say than a commit stores
+            pass
+    return DataError(message, table=context.table, hint=hint)

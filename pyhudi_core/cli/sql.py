@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pyhudi_core.cli.index import dropping, figures_of_plan, print_indexes, print_result
 from pyhudi_core.cli.terminal import FOUND, at_location, pairs, print_as, reporting_errors, rows_options, table_option
-from pyhudi_core.errors import TableHalfDroppedError, TableNotFoundError
+from pyhudi_core.errors import DataError, TableHalfDroppedError, TableNotFoundError
 from pyhudi_core.opening import open_table
 from pyhudi_core.services.indexing.indexing_plan import IndexingPlan
 from pyhudi_core.statements.names import parts_of
@@ -62,7 +62,11 @@ def sql_(
             table = open_table(location, storage_options, options)
             context.exit(_print_index_plan(table, statement, as_json=as_json))
         if only_plan:
-            planned = plan(*read(statement, known, options, storage_options))
+            try:
+                planned = plan(*read(statement, known, options, storage_options))
+            except DataError as error:
+                print_result(said := f"It would be refused: {error}", {"plan": said}, as_json=as_json)
+                context.exit(FOUND)
             if planned is not None:
                 _print_plan(planned, as_json=as_json)
                 return

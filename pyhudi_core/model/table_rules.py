@@ -51,7 +51,7 @@ def _text(name: str, given: object, *, empty: bool = False) -> str:
             pass
         else:
             return given
-    hint = "Give SQL as text: an expression of Arrow cannot be stored in a table."
+    hint = "Give SQL as text: an expression of Arrow cannot be stored in a table. An empty text is \"''\" in SQL."
     raise InvalidOptionError(f"{name} takes a text of at most {_LIMIT:,} characters, not {given!r:.80}", hint=hint)
 
 
@@ -252,7 +252,9 @@ class RuleChanges:
             "comments": comments,
         }
         kept: dict[str, Any] = {
-            name: {key: value for key, value in values.items() if value not in (None, "")}
+            name: {
+                key: value for key, value in values.items() if value is not None and (value, name) != ("", "comments")
+            }
             for name, values in given.items()
         }
         drop = {name: tuple(key for key in values if key not in kept[name]) for name, values in given.items()}

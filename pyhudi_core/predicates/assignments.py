@@ -108,6 +108,8 @@ def _expression(
             return pc.scalar(pa.scalar(item).cast(field.type))
         if pa.types.is_temporal(field.type) and isinstance(item, int | float | Decimal):
             raise TypeError("a number does not say in which unit it counts")
+        if pa.types.is_floating(field.type) and isinstance(item, bool):
+            raise TypeError("a truth value is no number")
         made = pa.scalar(item, field.type)
         if not _is_exact(made.as_py(), item):
             raise ValueError(f"it would become {made.as_py()!r:.80}")
@@ -135,7 +137,7 @@ def _of_sql(
     from pyhudi_core.predicates.sql import parse_sql  # noqa: PLC0415  (sqlglot takes half a second to import)
 
     try:
-        node = bind_value(resolve(parse_sql(text, rows)), rows, zone)
+        node = bind_value(resolve(parse_sql(text, rows, value=True)), rows, zone)
         if isinstance(node, Literal):
             return _literal(field, node, text, zone)
         if not _may_hold(field.type, type_of(node)):

@@ -113,12 +113,13 @@ class SqlPart(str):
 _STATEMENT = re.compile(r"(?is)(?:\s*|.*\s)(select|delete|update|insert|merge|where|order\s+by|group\s+by|limit)\b")
 
 
-def parse_sql(text: str, schema: pa.Schema | None = None) -> Node:
+def parse_sql(text: str, schema: pa.Schema | None = None, *, value: bool = False) -> Node:
     """Parse a condition such as ``day >= '2024-01-01' AND qty IN (1, 2)``, or an expression such as ``price * 1.1``.
 
     Arguments:
         text: the condition.
         schema: the columns, so that texts that may be meant as columns are refused (`quotes`); None if the columns are not known yet.
+        value: the text is the value of a column, and no condition; errors say so.
 
     Raises:
         PredicateError: the text is not SQL, or uses an unsupported part; the message gives the part and its position.
@@ -126,7 +127,7 @@ def parse_sql(text: str, schema: pa.Schema | None = None) -> Node:
     if len(text) > LENGTH_LIMIT:
         raise PredicateError(f"a where of {len(text)} characters is too long", hint=f"The limit is {LENGTH_LIMIT}")
     if not text.strip():
-        raise PredicateError("the where is empty", hint="Omit where to read every row")
+        raise PredicateError("the where is empty", hint=_EMPTY_VALUE if value else _EMPTY_CONDITION)
     try:
         part = text if isinstance(text, SqlPart) else None
         parsed = exp.condition(text, dialect=Dialect) if part is None else part.tree
@@ -136,7 +137,7 @@ def parse_sql(text: str, schema: pa.Schema | None = None) -> Node:
     except RecursionError:
         raise PredicateError("the where is nested too deeply", hint="Write long lists with IN") from None
     except SqlglotError as error:
-        raise _syntax_error(text, error) from None
+        raise _syntax_error(text, error, "value" if value else "condition") from None
 
 
 def _node(part: Any) -> Node:
@@ -499,24 +500,29 @@ def _not_understood(part: Any) -> PredicateError:
         hint=meant_by(text)
         or "Use comparisons, IN, BETWEEN, LIKE, RLIKE, IS NULL, AND, OR, NOT, CASE, arithmetic, CAST, round, floor, greatest, least, lower, upper, "
         "trim, length, substring, replace, regexp_replace, regexp_extract, concat, coalesce, nullif, isnan, year, month, day, date_add, add_months, "
-        "datediff, date_trunc, INTERVAL, from_unixtime; or filter the result",
+        "datediff, date_trunc, INTERVAL, from_unixtime; or compute it from the rows of a scan",
     )
 
 
-_EXAMPLE = "\"day >= '2024-01-01' AND qty > 3\""
+_EXAMPLES = {
+    "condition": "\"day >= '2024-01-01' AND qty > 3\"",
+    "value": '"price * 1.1"; a text has quotes inside: "\'new\'"',
+}
+_EMPTY_CONDITION = f'Write a condition, such as {_EXAMPLES["condition"]}; "true" takes every row'
+_EMPTY_VALUE = f"Write NULL for no value, \"''\" for an empty text, or an expression such as {_EXAMPLES['value']}"
 _QUOTES = "A column whose name is a word of SQL has backquotes: `when` = 3"
 
 
-def _syntax_error(text: str, error: SqlglotError) -> PredicateError:
+def _syntax_error(text: str, error: SqlglotError, kind: str) -> PredicateError:
     details = getattr(error, "errors", None) or [{}]
     line, column = details[0].get("line"), details[0].get("col")
     where = f" at line {line}, column {column}" if line is not None else ""
     if (statement := _STATEMENT.match(text)) is not None:
         return PredicateError(
-            f"the where is a statement or has more than a condition: {text[:200]!r}",
-            hint=f"Leave {statement[1].upper()} out and give the condition alone, such as {_EXAMPLE}. {_QUOTES}",
+            f"the where is a statement or has more than a {kind}: {text[:200]!r}",
+            hint=f"Leave {statement[1].upper()} out and give the {kind} alone, such as {_EXAMPLES[kind]}. {_QUOTES}",
         )
     return PredicateError(
         f"the where is not SQL{where}: {text[:200]!r}",
-        hint=meant_by(text) or f"It is one condition in Spark SQL, such as {_EXAMPLE}. {_QUOTES}",
+        hint=meant_by(text) or f"It is one {kind} in Spark SQL, such as {_EXAMPLES[kind]}. {_QUOTES}",
     )

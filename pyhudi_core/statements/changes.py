@@ -51,7 +51,7 @@ class Changing:
 def update(how: Changing, tree: Any) -> Commit:
     """UPDATE table [AS alias] SET column = value, ... [WHERE condition]."""
     table, where = found_rows(how, tree)
-    return table.update(_values(how, tree.expressions), where, **how.commit)
+    return table.update(values_of(how, tree.expressions), where, **how.commit)
 
 
 def delete(how: Changing, tree: Any) -> Commit:
@@ -110,6 +110,8 @@ def merge(how: Changing, tree: Any) -> Commit:
 def merge_of(how: Changing, tree: Any) -> Merge:
     """Return the merge that a statement describes."""
     refuse_other_parts(tree, "this", "using", "on", "whens")
+    if tree.args.get("on") is None:
+        raise not_understood("MERGE INTO has no condition after ON", "Write ON t.id = s.id. Nothing was changed.")
     table = how.names.table(tree.this)
     source, alias = _source(how, tree.args["using"])
     target = tree.this.alias or tree.this.name
@@ -299,7 +301,7 @@ def _known(name: str, table: HudiTable, part: Any) -> str:
     return path[0]
 
 
-def _values(how: Changing, parts: Sequence[Any]) -> dict[str, object]:
+def values_of(how: Changing, parts: Sequence[Any]) -> dict[str, object]:
     """Return the new values of ``column = value, ...``, by column."""
     values: dict[str, object] = {}
     for part in parts:
@@ -361,7 +363,7 @@ def _clause(how: Changing, found: Merge, when: Any, target: str) -> Merge:
         for part in then.expressions:
             if isinstance(part, exp.EQ) and isinstance(part.this, exp.Column):
                 _without_name(part.this, target)
-        values = _values(how, then.expressions)
+        values = values_of(how, then.expressions)
         return (
             found.when_matched_update(values, where)
             if matched

@@ -20,7 +20,7 @@ from pyhudi_core.statements.names import is_path, is_place, parts_of, shown
 from pyhudi_core.statements.queries import query
 from pyhudi_core.statements.rule_parts import RuleParts
 from pyhudi_core.statements.text import not_understood, place_of
-from pyhudi_core.statements.types import arrow_type
+from pyhudi_core.statements.types import arrow_type, type_of_column
 from pyhudi_core.storage.paths import Place
 from pyhudi_core.table import HudiTable
 from pyhudi_core.write.result import Commit
@@ -154,7 +154,7 @@ class _Changes:
     def _added(self, column: Any) -> None:
         path = _path(column)
         self.rules.of_column(column, path)
-        self.add[path] = arrow_type(column.args["kind"])
+        self.add[path] = type_of_column(column)
         position = column.args.get("position")
         if position is None:
             self.names.append(path)

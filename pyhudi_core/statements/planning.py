@@ -12,7 +12,9 @@ from pyhudi_core.statements import changes, definitions
 from pyhudi_core.statements.changes import Changing
 from pyhudi_core.statements.procedures import named_call
 from pyhudi_core.statements.text import Statement, not_understood
+from pyhudi_core.write.batch import UserRows
 from pyhudi_core.write.checks import known_partitions
+from pyhudi_core.write.updating import rows_to_update
 
 _SERVICES = {
     "run_clean": "cleaning",
@@ -38,7 +40,8 @@ class StatementPlan:
 def plan(found: Statement, how: Changing) -> StatementPlan | None:
     """Return what a statement would do; None for a statement that only reads.
 
-    Raises the errors that the statement itself raises before rows are written.
+    Raises the errors that the statement raises for its values and rows. An existing key, and a row outside of REPLACE WHERE, are only found by
+    the statement itself.
     """
     first = found.words.tokens[0].text.upper()
     if found.tree is not None:
@@ -63,13 +66,21 @@ def plan(found: Statement, how: Changing) -> StatementPlan | None:
 
 def _update(how: Changing, tree: Any) -> StatementPlan:
     table, where = changes.found_rows(how, tree)
+    with table.begin("upsert") as write:
+        rows = rows_to_update(write, changes.values_of(how, tree.expressions), where)
+    return StatementPlan(f"Update {rows:,} rows of {table.name}", {"rows": rows})
+
+
+def _delete(how: Changing, tree: Any) -> StatementPlan:
+    table, where = changes.found_rows(how, tree)
     rows = table.count(where)
-    verb = "Update" if isinstance(tree, exp.Update) else "Delete"
-    return StatementPlan(f"{verb} {rows:,} rows of {table.name}", {"rows": rows})
+    return StatementPlan(f"Delete {rows:,} rows of {table.name}", {"rows": rows})
 
 
 def _insert(how: Changing, tree: Any) -> StatementPlan:
     table, rows = changes.rows_to_insert(how, tree)[:2]
+    with table.begin(how.insert) as write:
+        write.prepare(UserRows(rows))
     verb = "Overwrite with" if tree.args.get("overwrite") or tree.args.get("where") else "Insert"
     return StatementPlan(f"{verb} {len(rows):,} rows: {table.name}", {"rows": len(rows)})
 
@@ -123,7 +134,7 @@ def _drop(how: Changing, tree: Any) -> StatementPlan:
 
 _PLANNED: dict[type[Any], Callable[[Changing, Any], StatementPlan]] = {
     exp.Update: _update,
-    exp.Delete: _update,
+    exp.Delete: _delete,
     exp.Insert: _insert,
     exp.Merge: _merge,
     exp.TruncateTable: _truncate,

@@ -154,7 +154,21 @@ def parse(text: str) -> Statement:
         raise _syntax(text, error) from None
     if len(trees) != 1:
         raise not_understood(f"{len(trees)} statements were given, and one is carried out at a time")
+    _shorten_names(trees[0])
     return Statement(text, words, trees[0])
+
+
+def _shorten_names(tree: Any) -> None:
+    """Make ``orders.id`` of ``shop.orders.id``, in place, if the statement names the table ``shop.orders`` and gives it no alias."""
+    tables = [table for table in tree.find_all(exp.Table) if table.args.get("db") is not None and not table.alias]
+    whole = {tuple(part.name.lower() for part in table.parts) for table in tables}
+    for column in list(tree.find_all(exp.Column)) if whole else ():
+        parts = column.parts
+        for count in range(2, len(parts)):
+            if tuple(part.name.lower() for part in parts[:count]) in whole:
+                kept = zip(("this", "table", "db", "catalog"), reversed(parts[count - 1 :]), strict=False)
+                column.replace(exp.Column(**{key: part.copy() for key, part in kept}))
+                break
 
 
 def is_about_indexes(words: Words) -> bool:
@@ -219,5 +233,7 @@ def _syntax(text: str, error: SqlglotError) -> InvalidOptionError:
     line, column = found.get("line"), found.get("col")
     where = f"at line {line}, column {column}: " if line is not None else ""
     what = str(found.get("description") or error).splitlines()[0].partition(" but got <")[0].rstrip(".")
+    if what.startswith("Required keyword"):  # sqlglot's own words name a class
+        what = "a part of the statement is missing"
     near = str(found.get("highlight") or "")[:_SHOWN]
     return not_understood(f"{where}{what}{f', near {near!r}' if near else ''}, in {text[:120]!r}")

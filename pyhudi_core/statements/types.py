@@ -72,6 +72,13 @@ def arrow_type(kind: Any) -> pa.DataType:
     )
 
 
+def type_of_column(column: Any) -> pa.DataType:
+    """Return the Arrow type of a column, or of a field of a struct, that a statement defines."""
+    if column.args.get("kind") is None:
+        raise not_understood(f"{column.name!r}{place_of(column)} has no type", "Write name TYPE. Nothing was changed.")
+    return arrow_type(column.args["kind"])
+
+
 def _field(part: Any) -> pa.Field:
     """Return a field of a struct. Rules are of columns, so a field with one is refused."""
     if part.args.get("constraints"):
@@ -80,7 +87,7 @@ def _field(part: Any) -> pa.Field:
             f"the field {part.name!r}{place_of(part)} of a struct has {rule[:60]!r}, which tables do not keep there",
             "Leave it out; a column has rules, and a table CHECK (condition). Nothing was changed.",
         )
-    return pa.field(part.name, arrow_type(part.args["kind"]))
+    return pa.field(part.name, type_of_column(part))
 
 
 def sql_type(kind: pa.DataType) -> str:

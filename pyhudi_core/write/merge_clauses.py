@@ -137,10 +137,10 @@ class Sides:
 
     def matching(self, on: object) -> Matching:
         """Return the condition of a merge: names of columns that both sides have, or SQL text such as ``"target.id = source.id"``."""
-        if isinstance(on, str) and field_path(self.target, (on,)) is None:
+        if isinstance(on, str) and on.strip() and field_path(self.target, (on,)) is None:
             return self._of_text(on)
         names = [on] if isinstance(on, str) else on
-        if not isinstance(names, Sequence) or not names or not all(isinstance(name, str) for name in names):
+        if not isinstance(names, Sequence) or not names or not all(isinstance(name, str) and name for name in names):
             raise InvalidOptionError(
                 "on= takes columns, or a condition as text", hint='Write on="id" or on="target.id = source.id".'
             )

@@ -150,10 +150,11 @@ class Merge(OfTable):
     """`run`, as deltalake calls it."""
 
     def plan(self) -> MergePlan:
-        """Count the rows that `run` would change now. Changes nothing."""
+        """Count the rows that `run` would change now. Changes nothing. Raises the errors of `run` for rows, also for a rule of the table."""
         with self._begun() as begun:
-            found = begun.write.scan(None, begun.where, meta=begun.config.generates_keys)
-            counts = begun.done(found).count_by(_ACTION)
+            done = begun.done(begun.write.scan(None, begun.where, meta=begun.config.generates_keys))
+            begun.write.prepare(UserRows(begun.to_write(done)))
+            counts = done.count_by(_ACTION)
             return MergePlan(*(sum(counts.get((name,), 0) for name in names) for names in _COUNTED))
 
     def _with(
@@ -267,7 +268,10 @@ class _Begun:
 
     def rows(self, found: Any) -> object:
         """Return the result of the clauses for a scan, as rows to write."""
-        done = self.done(found)
+        return self.to_write(self.done(found))
+
+    def to_write(self, done: Dataset) -> object:
+        """Return rows of `done` in the form in which a write takes them."""
         return self.meeting.to_write(each(done, _leaving))
 
     def done(self, found: Any) -> Dataset:

@@ -150,12 +150,18 @@ def refuse_expiry(rules: TableRules, partition_fields: Sequence[str], table: str
         )
 
 
-def refuse_generated(columns: Iterable[str], rules: TableRules, table: str | None = None) -> None:
-    """Raise `InvalidOptionError` if a method sets a generated column of the table."""
+def refuse_generated(columns: Iterable[object], rules: TableRules, table: str | None = None) -> None:
+    """Raise `InvalidOptionError` if a method sets a generated column of the table, or something that is no name."""
     generated = {name.lower() for name in rules.generated}
-    if taken := [name for name in columns if name.lower() in generated]:
-        hint = "Leave it out: it follows the columns that it is made of."
-        raise InvalidOptionError(f"Column {taken[0]} cannot be set: the table generates it", table=table, hint=hint)
+    for name in columns:
+        if not isinstance(name, str):
+            hint = 'Write {"price": "price * 1.1"}.'
+            raise InvalidOptionError(
+                f"New values are named by columns, and {name!r:.80} is no text", table=table, hint=hint
+            )
+        if name.lower() in generated:
+            hint = "Leave it out: it follows the columns that it is made of."
+            raise InvalidOptionError(f"Column {name} cannot be set: the table generates it", table=table, hint=hint)
 
 
 def added_by(
@@ -283,7 +289,7 @@ def _parsed(what: str, text: str, schema: pa.Schema, binder: Callable[[Node, pa.
     from pyhudi_core.predicates.sql import parse_sql  # noqa: PLC0415  (sqlglot takes half a second to import)
 
     try:
-        return binder(parse_sql(text, schema), schema)
+        return binder(parse_sql(text, schema, value=binder is bind_value), schema)
     except PredicateError as error:
         raise _unfit(what, error) from error
 

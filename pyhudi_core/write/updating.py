@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -19,12 +20,15 @@ from pyhudi_core.merge.record_merger import ordering_of
 from pyhudi_core.model.meta_fields import RECORD_KEY
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.table_rules import TableRules
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.predicates.assignments import Assignments
+from pyhudi_core.write.batch import UserRows
 from pyhudi_core.write.default_values import with_defaults
 from pyhudi_core.write.handle import Write, write_found
 from pyhudi_core.write.replacing import keeps_values, refuse_nulls, refuse_older, refuse_renamed, with_generated_keys
 from pyhudi_core.write.result import Commit
 from pyhudi_core.write.row_rules import completed, refuse_generated
+from pyhudi_core.write.write import rows_total
 
 
 def update_found(write: Write, values: Mapping[str, object], where: object, spark: Any = None) -> Commit:
@@ -33,26 +37,35 @@ def update_found(write: Write, values: Mapping[str, object], where: object, spar
     Raises `InvalidOptionError` for a column that an update cannot set, `PredicateError` for an invalid expression, and `DataError` for a value that
     its column cannot hold; nothing is written then.
     """
-    context = write.context
+    refuse_fixed(write.context.config, values, write.context.table)
+    changed = partial(_changed, write.context, values, spark)
+    return write_found(
+        write, None, where, changed, meta=write.context.config.generates_keys
+    )  # a generated key names its row
+
+
+def rows_to_update(write: Write, values: Mapping[str, object], where: object) -> int:
+    """Return the number of rows that `update_found` would change. Raises its errors for values and rows, and writes nothing."""
+    refuse_fixed(write.context.config, values, write.context.table)
+    found = write.scan(None, where, meta=write.context.config.generates_keys)
+    return rows_total(write.prepare(UserRows(_changed(write.context, values, None, found)))[0].batch)
+
+
+def _changed(context: TableContext, values: Mapping[str, object], spark: Any, found: Any) -> object:
+    """Return the rows of a scan with new values."""
     config = context.config
-    refuse_fixed(config, values, context.table)
-
-    def changed(found: Any) -> object:
-        found = with_generated_keys(found, config)
-        columns = pa.schema([field for field in found.schema if field.name != RECORD_KEY])
-        zone = context.options.condition_zone
-        with at_table(context.table):
-            given = with_defaults(values, config.rules, columns, columns.names)
-            new = Assignments.of(given, columns, found.schema, zone)
-            update = _Update(
-                new, ordering_of(config), config.naming_fields, keeps_values(config), config.rules.enforced, columns
-            )
-        if spark is None:
-            return pa.RecordBatchReader.from_batches(found.schema, update(TaskInfo(0), found.to_batches()))
-        rows = engine_for(None, context.runtime.executor, spark).dataset(found.to_spark(spark))
-        return rows.map(update, found.schema)
-
-    return write_found(write, None, where, changed, meta=config.generates_keys)  # a generated key names its row
+    found = with_generated_keys(found, config)
+    columns = pa.schema([field for field in found.schema if field.name != RECORD_KEY])
+    with at_table(context.table):
+        given = with_defaults(values, config.rules, columns, columns.names)
+        new = Assignments.of(given, columns, found.schema, context.options.condition_zone)
+        update = _Update(
+            new, ordering_of(config), config.naming_fields, keeps_values(config), config.rules.enforced, columns
+        )
+    if spark is None:
+        return pa.RecordBatchReader.from_batches(found.schema, update(TaskInfo(0), found.to_batches()))
+    rows = engine_for(None, context.runtime.executor, spark).dataset(found.to_spark(spark))
+    return rows.map(update, found.schema)
 
 
 def refuse_fixed(config: TableConfig, values: Mapping[str, object], table: str) -> None:
@@ -62,10 +75,10 @@ def refuse_fixed(config: TableConfig, values: Mapping[str, object], table: str) 
         raise InvalidOptionError(
             "update takes the new values as a dict from columns to expressions", table=table, hint=hint
         )
-    refuse_generated(map(str, values), config.rules, table)
+    refuse_generated(values, config.rules, table)
     fixed = {name.lower(): name for name in config.naming_fields}
     for name in values:
-        if str(name).lower() in fixed:
+        if name.lower() in fixed:
             is_key = fixed[name.lower()] in config.identifying_fields
             kind = "part of the record key" if is_key else "a partition column"
             raise InvalidOptionError(

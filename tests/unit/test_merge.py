@@ -288,6 +288,22 @@ BAD: dict[str, tuple[Callable[[hudi.HudiTable], Any], type[HudiError], str]] = {
         InvalidOptionError,
         "a list",
     ),
+    "an empty value": (
+        lambda t: t.merge(SOURCE, "id").when_matched_update({"s": ""}),
+        PredicateError,
+        "Write NULL for no value, \"''\" for an empty text",
+    ),
+    "a value without a name": (
+        lambda t: t.merge(SOURCE, "id").when_not_matched_insert({1: "source.v"}),  # type: ignore[dict-item]
+        InvalidOptionError,
+        "1 is no text",
+    ),
+    "an empty condition": (
+        lambda t: t.merge(SOURCE, "id").when_matched_delete(" "),
+        PredicateError,
+        "Write a condition",
+    ),
+    "an empty on": (lambda t: t.merge(SOURCE, "").when_matched_delete(), InvalidOptionError, "on= takes columns"),
     "a subquery": (
         lambda t: t.merge(SOURCE, "id").when_matched_delete("source.v > (SELECT 1)"),
         PredicateError,
@@ -353,6 +369,8 @@ def test_what_cannot_be_merged_or_replaced_is_refused_and_nothing_is_written(
     with pytest.raises(error) as refused:
         call(table).run()
     assert says in str(refused.value)
+    with pytest.raises(error if error is not DuplicateKeyError else DataError):
+        call(table).plan()
     assert len(table.timeline.commits) == 1
     assert not table.timeline.pending.instants
 

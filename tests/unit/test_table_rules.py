@@ -200,6 +200,17 @@ def test_rows_that_only_delete_need_not_keep_a_rule(location: str, kind: str) ->
     assert table.count() == 0
 
 
+def test_an_empty_text_is_no_rule_and_drops_none(location: str) -> None:
+    table = made_in(location)
+    for change in ({"default": {"day": ""}}, {"generated": {"total": " "}}, {"add_check": {"empty": ""}}):
+        with pytest.raises(InvalidOptionError, match="An empty text is \"''\" in SQL"):
+            table.alter(**change)  # type: ignore[arg-type]
+    table.alter(default={"day": "''"}, comment={"v": ""})
+    assert table.rules.defaults == {"day": "''"}
+    assert table.rules.comments == {}
+    assert table.rules.generated == RULES.generated
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_alter_measures_the_rows_that_are_there_before_it_adds_a_rule(location: str, kind: str) -> None:
     table = make(location, SCHEMA, table_type=kind)

@@ -236,6 +236,12 @@ BAD = {
     "a subquery": ({"price": "(SELECT 1)"}, PredicateError, "SELECT 1"),
     "a random number": ({"price": "rand()"}, PredicateError, "RAND()"),
     "the time of the call": ({"since": "current_date()"}, PredicateError, "CURRENT_DATE"),
+    "an empty text": ({"name": ""}, PredicateError, "Write NULL for no value, \"''\" for an empty text"),
+    "a blank text for a number": ({"price": " \n"}, PredicateError, "Write NULL for no value"),
+    "half a value": ({"price": "price *"}, PredicateError, 'It is one value in Spark SQL, such as "price . 1.1"'),
+    "a statement": ({"price": "SELECT price"}, PredicateError, "give the value alone"),
+    "a column without a name": ({1: "price"}, InvalidOptionError, "1 is no text"),
+    "a truth value for a number": ({"price": True}, PredicateError, "a truth value is no number"),
 }
 
 

@@ -126,7 +126,10 @@ def test_a_batch_whose_file_cannot_be_written_says_so_and_only_an_unclear_answer
         table.upsert(rows((1, "a", 1, 1.0)), batch=True)
 
 
-@pytest.mark.parametrize("kind", [pa.ArrowInvalid, hudi.errors.ConfigError])
+@pytest.mark.parametrize(
+    "kind",
+    [pa.ArrowInvalid, hudi.errors.ConfigError, hudi.errors.CorruptBaseFileError, hudi.errors.UnsupportedTableError],
+)
 def test_an_error_that_is_no_answer_reaches_only_the_writer_of_the_batch_that_caused_it(
     kind: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,8 +144,9 @@ def test_an_error_that_is_no_answer_reaches_only_the_writer_of_the_batch_that_ca
     monkeypatch.setattr(combined, "_write_group", failing)
     found = together([upsert(tmp_path / "t", rows((key, "a", 1, 1.0))) for key in (1, 7, 2, 3)])
     bad = found.pop(1)
-    assert isinstance(bad, Exception)
+    assert type(bad) is kind  # and not that its state is unknown
     assert "overflow" in str(bad)
+    assert waiting_files(tmp_path / "t") == []
     assert all(isinstance(one, hudi.Commit) for one in found), found
     monkeypatch.undo()
     table = hudi.open_table(str(tmp_path / "t"))
@@ -312,6 +316,32 @@ def test_a_batch_whose_writer_gave_up_is_dropped_and_never_comes_after_later_row
     assert sorted(table.to_arrow().column("price").to_pylist()) == [2.0, 5.0]
     assert table.commit_status(old.token) == "not_committed"
     assert waiting_files(tmp_path / "t") == []
+
+
+@pytest.mark.parametrize("behind_s", [60, 3_600, -3_600])
+def test_a_writer_whose_clock_is_not_that_of_the_leader_writes_its_rows(
+    behind_s: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Other(SystemClock):
+        def now_ms(self) -> int:
+            return super().now_ms() - behind_s * 1_000
+
+    def other() -> object:
+        table = hudi.open_table(str(tmp_path / "t"))
+        runtime = replace(table._opened.runtime, clock=Other())
+        return hudi.HudiTable(replace(table._opened, runtime=runtime)).upsert(rows((2, "a", 1, 2.0)), batch=True)
+
+    def led(open_write: Any, context: Any, *more: Any) -> Any:
+        return None if isinstance(context.runtime.clock, Other) else real(open_write, context, *more)
+
+    real = combined._led
+    monkeypatch.setattr(combined, "_led", led)
+    hudi.create_table(str(tmp_path / "t"), SCHEMA, "id")
+    found = together([upsert(tmp_path / "t", rows((1, "a", 1, 1.0))), other])
+    assert all(isinstance(one, hudi.Commit) for one in found), found
+    assert sorted(hudi.open_table(str(tmp_path / "t")).to_arrow()["id"].to_pylist()) == [1, 2]
+    assert waiting_files(tmp_path / "t") == []
+    assert ("Probably their clocks differ" in caplog.text) is (behind_s > 0)
 
 
 def test_asking_for_a_batch_that_nobody_waits_for_settles_it(tmp_path: Path) -> None:

@@ -106,6 +106,18 @@ def test_a_statement_changes_these_rows_in_one_commit(
     assert len(orders.timeline.commits) == before + 1
 
 
+def test_a_column_may_have_the_whole_name_of_its_table(orders: hudi.HudiTable) -> None:
+    tables = {"shop.orders": orders}
+    assert hudi.sql("SELECT shop.orders.id FROM shop.orders WHERE Shop.Orders.id = 1", tables).num_rows == 1
+    hudi.sql("UPDATE shop.orders SET shop.orders.qty = shop.orders.qty + 5 WHERE shop.orders.id = 1", tables)
+    hudi.sql(
+        "MERGE INTO shop.orders USING (SELECT 2L AS id) AS s ON shop.orders.id = s.id WHEN MATCHED AND shop.orders.id > 1 THEN DELETE",
+        tables,
+    )
+    hudi.sql("DELETE FROM shop.orders WHERE shop.orders.id = 3", tables)
+    assert hudi.sql("SELECT qty FROM shop.orders", tables).to_pylist() == [{"qty": 6}]
+
+
 REFUSED = {
     "INSERT INTO o VALUES (4)": "1 columns for 4",
     "INSERT INTO o VALUES (4, 1, 2.5, 'c')": "Column qty is int32",
@@ -126,6 +138,7 @@ REFUSED = {
     "MERGE INTO o t USING o s ON t.day = s.day WHEN MATCHED THEN UPDATE SET price = s.price": "several rows of the source",
     "ALTER TABLE o RENAME TO p": "is not supported",
     "ALTER TABLE o ADD COLUMNS (x INT UNIQUE)": "is no rule",
+    "ALTER TABLE o ADD COLUMNS (x COMMENT 'y')": "'x' at character 28 has no type",
     "ALTER TABLE o ADD CONSTRAINT p CHECK (price > 8)": "p",
     "ALTER TABLE o DROP COLUMN id": "id",
     "ALTER TABLE o SET TBLPROPERTIES ('a' = 'b')": "is not supported",
@@ -137,6 +150,8 @@ REFUSED = {
     "SELECT 1; SELECT 2": "2 statements",
     "SELECT FROM": "at line 1, column 11: Expected table name, near 'FROM', in",
     "SELEC 1": "at line 1, column 7: Invalid expression / Unexpected token, near",
+    "UPDATE o SET price = ": "at line 1, column 20: a part of the statement is missing, near '='",
+    "MERGE INTO o USING o AS s ON WHEN MATCHED THEN DELETE": "MERGE INTO has no condition after ON",
     "VACUUM o": "CALL run_clean",
     "OPTIMIZE o ZORDER BY (id)": "CALL run_clustering",
     "ANALYZE TABLE o COMPUTE STATISTICS": "table.metadata_table.create",
