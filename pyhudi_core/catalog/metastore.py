@@ -39,7 +39,8 @@ _OTHER_VALUE = "The table has been modified"
 _ANY_TYPES = {"hive.metastore.disallow.incompatible.col.type.changes": "false"}
 """A metastore compares the types of columns by their places, and knows no wider decimals and structs; `may_become` compared them by names."""
 _CANNOT_COMPARE = "TABLE_PARAMS"
-"""The table of a metastore's database that it names in its answer if this database (Derby, Oracle) cannot compare the value: nothing was changed."""
+"""The table of a metastore's database that it names in its answer if this database (Derby, Oracle) cannot compare the value. The metastore has found
+the expected value, and changed nothing."""
 
 
 class MetastoreCatalog:
@@ -56,7 +57,6 @@ class MetastoreCatalog:
         self._connection = HiveConnection(where, "A sync to a Hive Metastore", _ANY_TYPES)
         self._types = self._connection.types
         self._clock, self._owner = clock, owner
-        self._compares = True
         self.place = f"The Hive Metastore ({where.address})"
 
     def has_database(self, name: str) -> bool:
@@ -109,17 +109,15 @@ class MetastoreCatalog:
         altered = (table.raw.parameters or {}).get(_ALTERED, "")
         if altered.isdecimal():
             raw.parameters[_ALTERED] = str(max(self._now(), int(altered) + 1))
-            if self._compares:
-                try:
-                    self._alter(table, raw, expected_parameter_key=_ALTERED, expected_parameter_value=altered, **how)
-                except CatalogError as error:
-                    if _OTHER_VALUE in error.message:
-                        raise ChangedMeanwhile from None
-                    if _CANNOT_COMPARE not in error.message:
-                        raise
-                    self._compares = False
-                else:
-                    return
+            try:
+                self._alter(table, raw, expected_parameter_key=_ALTERED, expected_parameter_value=altered, **how)
+            except CatalogError as error:
+                if _OTHER_VALUE in error.message:
+                    raise ChangedMeanwhile from None
+                if _CANNOT_COMPARE not in error.message:
+                    raise
+            else:
+                return
         self._alter(table, raw, **how)
 
     def _alter(self, table: CatalogTable, raw: Any, **how: str) -> None:

@@ -90,12 +90,12 @@ class Metastore:
         before = self._table(dbname, tbl_name)
         expected = context.properties or {}
         key = expected.get("expected_parameter_key")
+        if self.compares and key and before.parameters.get(key) != expected["expected_parameter_value"]:
+            raise types.MetaException(message=f"The table has been modified. The parameter value for key '{key}' is")
         if self.on_derby and key:
             raise types.MetaException(
                 message='JDODataStoreException: Error executing SQL query "update "TABLE_PARAMS" set'
             )
-        if self.compares and key and before.parameters.get(key) != expected["expected_parameter_value"]:
-            raise types.MetaException(message=f"The table has been modified. The parameter value for key '{key}' is")
         for old, new in zip(before.sd.cols, new_tbl.sd.cols, strict=False):
             lenient = getattr(self._of_connection, "takes_other_types", False)
             if old.type != new.type and not _wider(old.type, new.type) and not lenient:
