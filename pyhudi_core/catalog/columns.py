@@ -20,7 +20,7 @@ _SPARK = {
     pa.bool_(): "boolean", pa.int32(): "integer", pa.int64(): "long", pa.float32(): "float", pa.float64(): "double",
     pa.string(): "string", pa.binary(): "binary", pa.date32(): "date", pa.time64("us"): "long",
 }  # fmt: skip
-WIDER = {"int": ("bigint", "float", "double"), "bigint": ("float", "double"), "float": ("double",)}
+_WIDER = {"int": ("bigint", "float", "double"), "bigint": ("float", "double"), "float": ("double",)}
 """The wider types as which a Hive reader can read older files."""
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 
@@ -97,7 +97,7 @@ def from_pieces(name: str, parameters: Mapping[str, str]) -> object:
 
 def may_become(before: str, after: str) -> bool:
     """Say whether Hive can read files with the type ``before`` as ``after``: the same type, a wider number, or a nested type with more fields."""
-    if before == after or after in WIDER.get(before, ()):
+    if before == after or after in _WIDER.get(before, ()):
         return True
     old, new = _DECIMAL.fullmatch(before), _DECIMAL.fullmatch(after)
     if old and new:

@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pyhudi_core.catalog.columns import WIDER
 from pyhudi_core.catalog.objects import (
     EXTERNAL,
     MANAGED,
@@ -37,8 +36,11 @@ _ALTERED = "transient_lastDdlTime"
 """The parameter with the second of the last alteration; each table of a metastore has it."""
 _OTHER_VALUE = "The table has been modified"
 """What a metastore (2.3.10, 4.0 and newer) answers if a parameter has not the expected value."""
+_ANY_TYPES = {"hive.metastore.disallow.incompatible.col.type.changes": "false"}
+"""A metastore compares the types of columns by their places, and knows no wider decimals and structs; `may_become` compared them by names."""
 _CANNOT_COMPARE = "TABLE_PARAMS"
-"""The table of a metastore's database that it names in its answer if this database (Derby, Oracle) cannot compare the value: nothing was changed."""
+"""The table of a metastore's database that it names in its answer if this database (Derby, Oracle) cannot compare the value. The metastore has found
+the expected value, and changed nothing."""
 
 
 class MetastoreCatalog:
@@ -51,10 +53,10 @@ class MetastoreCatalog:
     """
 
     def __init__(self, where: HiveMetastore, clock: Clock, owner: str) -> None:
-        self._connection = HiveConnection(replace(where, most=_MOST_PARTITIONS), "A sync to a Hive Metastore")
+        where = replace(where, most=_MOST_PARTITIONS)
+        self._connection = HiveConnection(where, "A sync to a Hive Metastore", _ANY_TYPES)
         self._types = self._connection.types
         self._clock, self._owner = clock, owner
-        self._compares = True
         self.place = f"The Hive Metastore ({where.address})"
 
     def has_database(self, name: str) -> bool:
@@ -103,38 +105,24 @@ class MetastoreCatalog:
         raw.sd.inputFormat, raw.sd.location = table.input_format, raw.sd.location or table.location
         raw.sd.serdeInfo.parameters = dict(table.serde_parameters)
         raw.parameters = dict(table.parameters)
-        columns = raw.sd.cols
-        if places := _changed_places(table.raw.sd.cols, columns):
-            # A metastore compares the types of columns by their places, and knows no wider decimals and structs. It compares as far as both lists
-            # go, so the columns from the first changed place on are taken away, and then come back.
-            raw.sd.cols = columns[: places[0]]
-            self._alter(table, table.raw, raw, {})
-            before, raw = raw, copy.deepcopy(raw)
-            raw.sd.cols = columns
-            self._alter(table, before, raw, {"CASCADE": "true"} if cascade else {})
-        else:
-            self._alter(table, table.raw, raw, {"CASCADE": "true"} if cascade else {})
-
-    def _alter(self, table: CatalogTable, before: Any, raw: Any, how: dict[str, str]) -> None:
-        """Change a table that is ``before`` in the metastore. Raises `ChangedMeanwhile`."""
-        altered = (before.parameters or {}).get(_ALTERED, "")
-        expected = {}
+        how = {"CASCADE": "true"} if cascade else {}
+        altered = (table.raw.parameters or {}).get(_ALTERED, "")
         if altered.isdecimal():
             raw.parameters[_ALTERED] = str(max(self._now(), int(altered) + 1))
-            expected = {"expected_parameter_key": _ALTERED, "expected_parameter_value": altered}
-        request = ("alter_table_with_environment_context", table.database, table.name, raw)
-        if expected and self._compares:
             try:
-                self._ask(*request, self._context(**how, **expected))
+                self._alter(table, raw, expected_parameter_key=_ALTERED, expected_parameter_value=altered, **how)
             except CatalogError as error:
                 if _OTHER_VALUE in error.message:
                     raise ChangedMeanwhile from None
                 if _CANNOT_COMPARE not in error.message:
                     raise
-                self._compares = False
             else:
                 return
-        self._ask(*request, self._context(**how))
+        self._alter(table, raw, **how)
+
+    def _alter(self, table: CatalogTable, raw: Any, **how: str) -> None:
+        request = ("alter_table_with_environment_context", table.database, table.name, raw, self._context(**how))
+        self._ask(*request)
 
     def remove(self, table: CatalogTable) -> None:
         request = (table.database, table.name, False, self._context())
@@ -235,12 +223,6 @@ def _table_of(raw: Any) -> CatalogTable:
         created=str(raw.createTime or ""),
         raw=raw,
     )
-
-
-def _changed_places(before: Sequence[Any], after: Sequence[Any]) -> list[int]:
-    """Return the places of columns whose types a metastore would not let become others."""
-    pairs = enumerate(zip(before, after, strict=False))
-    return [place for place, (old, new) in pairs if old.type != new.type and new.type not in WIDER.get(old.type, ())]
 
 
 def _columns_of(fields: Iterable[Any]) -> tuple[CatalogColumn, ...]:

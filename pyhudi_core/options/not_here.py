@@ -254,8 +254,19 @@ NOT_HERE: tuple[tuple[str, tuple[str, ...]], ...] = (
          "hoodie.datasource.hive_sync.password", "hoodie.datasource.hive_sync.partition_*", "hoodie.datasource.hive_sync.base_file_format",
          "hoodie.datasource.hive_sync.ignore_exceptions", "hoodie.datasource.hive_sync.recreate_table_on_error",
          "hoodie.datasource.hive_sync.filter_pushdown*", "hoodie.datasource.hive_sync.bucket_sync*", "hoodie.datasource.meta.sync.base.path",
-         "hoodie.datasource.meta.sync.glue.partition_*", "hoodie.meta.sync.metadata_file_listing", "hoodie.meta.sync.no_partition_metadata",
-         "hoodie.meta.sync.touch.partitions.enabled", "hoodie.meta_sync.*"),
+         "hoodie.datasource.meta.sync.glue.recreate_table_on_error", "hoodie.meta.sync.metadata_file_listing",
+         "hoodie.meta.sync.no_partition_metadata", "hoodie.meta.sync.touch.partitions.enabled", "hoodie.meta_sync.*"),
+    ),
+    (
+        (
+            "a sync changes no partition index and no tag of Glue. Make them in Glue once (aws glue create-partition-index, aws glue tag-resource): "
+            "each sync keeps them."
+        ),
+        ("hoodie.datasource.meta.sync.glue.partition_index*", "hoodie.datasource.meta.sync.glue.resource_tags"),
+    ),
+    (
+        "hoodie.datasource.hive_sync.database and hoodie.datasource.hive_sync.table are the names in Glue, too.",
+        ("hoodie.datasource.meta.sync.glue.database_name", "hoodie.datasource.meta.sync.glue.table_name"),
     ),
     (
         (

@@ -63,12 +63,13 @@ _RIGHTS = "Check the credentials, and that they may read and write below the tab
 _REGION = "Set the storage option region (or AWS_REGION) to the bucket's region."
 _ELSEWHERE = f"The bucket has another address. {_REGION} If endpoint_url is given, check it, and whether it begins with http or https."
 _NOWHERE = "This server has no such bucket, or is no such store: check endpoint_url (or AWS_ENDPOINT_URL) and the bucket's name."
+_NO_KEY = "The store does not know this key: check access_key_id (or AWS_ACCESS_KEY_ID), and that endpoint_url is the key's store."
 _ROOM = "Make room in the bucket or raise its quota, then write again: the next write removes what this one left."
 _HINTS = {
     "NoSuchBucket": "Check the bucket's name in the location; buckets are not made here.",
     "InvalidBucketName": "Check the bucket's name in the location.",
     **dict.fromkeys(("403", "AccessDenied", "AllAccessDisabled"), _RIGHTS),
-    "InvalidAccessKeyId": "The store does not know this key: check access_key_id (or AWS_ACCESS_KEY_ID), and that endpoint_url is the key's store.",
+    **dict.fromkeys(("InvalidAccessKeyId", "XAdminUserNotFound"), _NO_KEY),
     "SignatureDoesNotMatch": "The secret key is not that of the access key: check secret_access_key (or AWS_SECRET_ACCESS_KEY).",
     **dict.fromkeys(
         ("ExpiredToken", "InvalidToken"), "Get new temporary credentials: check session_token (or AWS_SESSION_TOKEN)."

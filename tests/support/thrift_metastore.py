@@ -26,7 +26,8 @@ class Metastore:
     """The handler of requests.
 
     ``calls``: the names of requests that change something. ``dies_at``: the number of the one before which it dies. ``compares``: whether an alteration
-    may expect a value, as since 2.3.10 and 4.0. ``on_derby``: its database cannot compare the value.
+    may expect a value, as since 2.3.10 and 4.0. ``on_derby``: its database cannot compare the value. ``has_settings``: whether a connection may
+    allow other types.
     """
 
     def __init__(self) -> None:
@@ -39,6 +40,14 @@ class Metastore:
         self.compares = True
         self.on_derby = False
         self.made = 0
+        self.has_settings = True
+        self._of_connection = threading.local()
+
+    def setMetaConf(self, key: str, value: str) -> None:
+        if not self.has_settings:
+            raise types.MetaException(message=f"Invalid configuration key {key}")
+        assert (key, value) == ("hive.metastore.disallow.incompatible.col.type.changes", "false")
+        self._of_connection.takes_other_types = True
 
     def get_database(self, name: str) -> Any:
         if name not in self.databases:
@@ -81,14 +90,15 @@ class Metastore:
         before = self._table(dbname, tbl_name)
         expected = context.properties or {}
         key = expected.get("expected_parameter_key")
+        if self.compares and key and before.parameters.get(key) != expected["expected_parameter_value"]:
+            raise types.MetaException(message=f"The table has been modified. The parameter value for key '{key}' is")
         if self.on_derby and key:
             raise types.MetaException(
                 message='JDODataStoreException: Error executing SQL query "update "TABLE_PARAMS" set'
             )
-        if self.compares and key and before.parameters.get(key) != expected["expected_parameter_value"]:
-            raise types.MetaException(message=f"The table has been modified. The parameter value for key '{key}' is")
         for old, new in zip(before.sd.cols, new_tbl.sd.cols, strict=False):
-            if old.type != new.type and not _wider(old.type, new.type):
+            lenient = getattr(self._of_connection, "takes_other_types", False)
+            if old.type != new.type and not _wider(old.type, new.type) and not lenient:
                 text = f"The following columns have types incompatible with the existing columns: {new.name}"
                 raise types.InvalidOperationException(message=text)
         self.tables[dbname, tbl_name] = new_tbl

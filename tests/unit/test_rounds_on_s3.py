@@ -129,9 +129,9 @@ def test_a_first_upsert(store: CountedS3) -> None:
         table = create(store, new_place())
         with store.traced() as trace:
             table.upsert(ROWS)
-        if trace.rounds <= 18:
+        if trace.rounds <= 17:
             break
-    assert trace.rounds <= 18, str(trace)
+    assert trace.rounds <= 17, str(trace)
     assert len(trace.requests) <= 47, str(trace)
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from pyhudi_core.errors import LockServerError, from_extra
@@ -12,6 +15,7 @@ from pyhudi_core.lock.clients.tls import checking
 
 _DEFAULT_PORT = 9083
 _URIS, _FORM = "hoodie.write.lock.hivemetastore.uris", "thrift://host1:9083,thrift://host2:9083"
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 _LONGEST_ANSWER, _MOST_LOCKS = 1 << 20, 100_000
 
 
@@ -44,12 +48,17 @@ class HiveMetastore:
 
 
 class HiveConnection:
-    """A connection that is opened when it is needed, and again after a failure, then to the next server."""
+    """A connection that is opened when it is needed, and again after a failure, then to the next server.
 
-    def __init__(self, where: HiveMetastore, what: str = "The hive_metastore lock") -> None:
+    ``settings`` of the metastore count for this connection only. A metastore that does not know a setting keeps its own.
+    """
+
+    def __init__(
+        self, where: HiveMetastore, what: str = "The hive_metastore lock", settings: Mapping[str, str] = _NOTHING
+    ) -> None:
         with from_extra("hive", what):
             from pymetastore.hive_metastore import ThriftHiveMetastore, ttypes  # noqa: PLC0415 (an extra)
-        self._where = where
+        self._where, self._settings = where, settings
         self._make = ThriftHiveMetastore.Client
         self.types: Any = ttypes
         self._client: Any = None
@@ -97,6 +106,7 @@ class HiveConnection:
 
     def _open(self) -> None:
         from thrift.protocol.TBinaryProtocol import TBinaryProtocol  # noqa: PLC0415
+        from thrift.Thrift import TApplicationException  # noqa: PLC0415
         from thrift.transport import TSocket, TTransport  # noqa: PLC0415
 
         host, port = self._where.servers[self._turn % len(self._where.servers)]
@@ -107,6 +117,9 @@ class HiveConnection:
         self._transport = TTransport.TBufferedTransport(stream)
         limits = {"string_length_limit": _LONGEST_ANSWER, "container_length_limit": self._where.most}
         self._client = self._make(TBinaryProtocol(self._transport, **limits))
+        for name, value in self._settings.items():
+            with suppress(self.types.MetaException, TApplicationException):
+                self._client.setMetaConf(name, value)
 
     def _connected(self, host: str, port: int) -> socket.socket:
         context = checking(self._where.ca, self._where.ca_key) if self._where.tls else None

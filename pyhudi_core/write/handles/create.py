@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 
 import pyarrow as pa
 
 from pyhudi_core.merge.law import says_deleted
 from pyhudi_core.model.file_names import BaseFileName
+from pyhudi_core.storage.at_once import all_of
 from pyhudi_core.write.handles.base import HandleContext, WrittenFile, refuse_unknown_rows
 from pyhudi_core.write.handles.new_file import NewFile, announce_partition
 from pyhudi_core.write.plan import Bucket
@@ -28,6 +30,11 @@ class RollingFiles:
     announced: BaseFileName | None = None
     _open: NewFile | None = None
     _written: list[WrittenFile] = field(default_factory=list)
+
+    def announce(self) -> None:
+        """Create the marker of the first file, unless it is there."""
+        if self.announced is None:
+            self.announced = NewFile.announce(self.context, {self.file_id: self.partition}, "CREATE")[self.file_id]
 
     def insert(self, rows: pa.Table) -> None:
         """Write new rows."""
@@ -73,7 +80,9 @@ class CreateHandle:
         left = rows.filter(pa.array(~deleted)) if deleted.any() else rows
         refuse_unknown_rows(self._context, len(left), self._bucket.partition)
         if self._new_partition and len(left):
-            announce_partition(self._context.runtime, self._context.settings.requested_time, self._bucket.partition)
+            runtime, time = self._context.runtime, self._context.settings.requested_time
+            metafile = partial(announce_partition, runtime, time, self._bucket.partition)
+            all_of(runtime.storage, runtime.executor, metafile, self._files.announce)
             self._new_partition = False
         self._files.insert(left)
 

@@ -38,11 +38,28 @@ def test_every_option_of_hudi_is_accepted_or_refused_with_what_to_do_instead() -
         assert "Did you mean" not in caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("key", "advice"),
+    [
+        ("partition_index_fields.enable", "aws glue create-partition-index"),
+        ("partition_index_fields", "each sync keeps them"),
+        ("resource_tags", "aws glue tag-resource"),
+        ("database_name", r"hoodie\.datasource\.hive_sync\.database"),
+        ("recreate_table_on_error", "never dropped"),
+        ("partition_change_parallelism", "number of tasks"),
+    ],
+)
+def test_an_option_of_hudis_tool_for_glue_is_refused_with_what_to_do_instead(key: str, advice: str) -> None:
+    """These are in a bundle of Hudi for AWS only."""
+    with pytest.raises(UnknownOptionError, match=rf"does not apply here.*{advice}"):
+        create({f"hoodie.datasource.meta.sync.glue.{key}": "1"})
+
+
 def test_no_pattern_is_for_nothing() -> None:
     unknown = [key.lower() for key in HUDIS if key not in KNOWN]
     of_other_bundles = ("primarykey", "precombinefield", "orderingfields", "hoodie.assume.date.partitioning",
                         "hoodie.allow.multi.write.on.same.instant", "hoodie.gcp.bigquery.sync.*", "hoodie.datahub.*",
-                        "hoodie.datasource.meta.sync.glue.partition_*")  # fmt: skip
+                        *(each for _, found in NOT_HERE for each in found if ".sync.glue." in each))  # fmt: skip
     patterns = [each for _, found in NOT_HERE for each in found if each not in of_other_bundles]
     assert len(patterns) == len({*patterns})
     assert [each for each in patterns if not any(fnmatchcase(key, each) for key in unknown)] == []

@@ -39,6 +39,7 @@ WRONG = [
     ("s3", 302, "", "http or https"),
     ("s3", 307, "", "http or https"),
     ("s3", 403, "InvalidAccessKeyId", "access_key_id|credentials"),
+    ("s3", 404, "XAdminUserNotFound", "access_key_id|credentials"),
     ("s3", 403, "SignatureDoesNotMatch", "secret_access_key|credentials"),
     ("s3", 400, "ExpiredToken", "session_token|credentials"),
     ("s3", 200, "", "endpoint_url"),
