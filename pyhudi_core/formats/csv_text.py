@@ -12,11 +12,12 @@ A later value of another type is an error, which names the value: no column beco
 
 Invariants
 - memory is bounded by a block of the file;
-- a file that is not a CSV file raises `DataError`.
+- a file that is not a CSV file raises `DataError`, also if only its quotes are wrong (`csv_rows`).
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from pyhudi_core.errors import DataError
+from pyhudi_core.formats.csv_rows import whole_rows
 
 DECIDING_ROWS = 100_000
 """So many rows of a file decide about the types of its columns."""
@@ -40,6 +42,7 @@ _NUMBER = r"^-?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _NO_NUMBER = r"^(?i)[+-]?(nan|inf|infinity)$"
 _MAY_ROUND = r"^-?[0-9]{16,}$"
 _TIME_OF_DAY = r"^[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?$"
+_ROW_OF_BLOCK = re.compile(r"Row #[0-9]+: ")
 _COMMA = pa.null()
 """In `_Guess.others`: numbers with decimal commas."""
 _NO_VALUE = ("NA", "N/A", "#N/A", "n/a", "na", "NaN", "nan", "null", "NULL", "Null", "None", "\\N", "-", "--", "?", ".")  # fmt: skip
@@ -54,7 +57,7 @@ _NOT_UTF8 = (
 _HINTS = {
     "utf8": _NOT_UTF8,
     "utf-8": _NOT_UTF8,
-    "empty csv": "The file has no bytes. Write it again, with a line of names, or omit it.",
+    "empty csv": "The file has no bytes, or a quote in its first line is not closed. Write it again, with a line of names, or omit it.",
     "columns, got": "Each line needs as many fields as the line of names. A value that contains the separator has double quotes around it, and a"
     " double quote in it is written twice; --delimiter names another separator.",
 }
@@ -80,7 +83,7 @@ class CsvFile:
     def names(self) -> list[str]:
         """Return the names in the first line. Raises `DataError`."""
         with self._reading(), self.opened() as source:
-            names = list(self._reader(source, {}).schema.names)
+            names = next(self._tables(source, {})).column_names
         other = next((sign for sign in _DELIMITERS if len(names) == 1 and sign in names[0]), None)
         if other is not None:
             raise DataError(
@@ -125,34 +128,36 @@ class CsvFile:
         with self._reading():
             source = self.opened()
         with source:
-            with self._reading():
-                reader = self._reader(source, types)
-            while True:
-                with self._reading():
-                    batch = next(reader, None)
-                if batch is None:
-                    return
-                yield batch
+            for table in self._tables(source, types):
+                yield from table.to_batches()
 
-    def _reader(self, source: pa.NativeFile, types: Mapping[str, pa.DataType]) -> csv.CSVStreamingReader:
-        return csv.open_csv(
-            source,
-            csv.ReadOptions(block_size=_BLOCK_BYTES),
-            csv.ParseOptions(delimiter=self.style.delimiter, newlines_in_values=True),
-            csv.ConvertOptions(
-                column_types=types,
-                null_values=["", *self.style.nulls],
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-            ),
+    def _tables(self, source: pa.NativeFile, types: Mapping[str, pa.DataType]) -> Iterator[pa.Table]:
+        """Yield the rows of one block after the other; the first one may have none."""
+        names: list[str] | None = None
+        convert = csv.ConvertOptions(
+            column_types=types,
+            null_values=["", *self.style.nulls],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
         )
+        parse = csv.ParseOptions(delimiter=self.style.delimiter, newlines_in_values=True)
+        with self._reading():
+            for block in whole_rows(source, self.style.delimiter, self.path, _BLOCK_BYTES):
+                if names is not None and not block.strip(b"\r\n"):
+                    continue
+                read = csv.ReadOptions(use_threads=False, column_names=names, block_size=len(block) + 1)
+                table = csv.read_csv(pa.BufferReader(block), read, parse, convert)
+                names = table.column_names
+                yield table
+            if names is None:
+                raise pa.ArrowInvalid("Empty CSV file")
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
         try:
             yield
         except (pa.ArrowException, UnicodeDecodeError) as error:
-            what = str(error).splitlines()[0]
+            what = _ROW_OF_BLOCK.sub("", str(error).splitlines()[0])
             hint = next((hint for words, hint in _HINTS.items() if words in what.lower()), _HINT)
             raise DataError(f"The file cannot be read: {what}", path=self.path, hint=hint.format(self.path)) from error
 

@@ -294,6 +294,8 @@ def test_a_folder_whose_name_gives_another_type_than_a_column_is_refused(locatio
     [
         ("latin.csv", "id,v\n1,Müller\n".encode("latin-1"), ("not UTF-8", "iconv")),
         ("latin_names.csv", "id,größe\n1,a\n".encode("latin-1"), ("not UTF-8", "iconv")),
+        ("utf16.csv", "id,v\n1,Müller\n".encode("utf-16"), ("UTF-16", "iconv -f UTF-16")),
+        ("open.csv", b'id,v\n1,"a\n2,b\n', ("line 2 has no closing quote", "written twice")),
         ("wide.csv", b"id,v\n1,a,b\n", ("got 3", "double quotes around it")),
         ("narrow.csv", b"id,v\n1\n", ("got 1", "as many fields as")),
         ("nothing.csv", b"", ("no bytes",)),

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import math
+import threading
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, time
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pyhudi_core.errors import DataError
-from pyhudi_core.formats import csv_text
+from pyhudi_core.formats import csv_rows, csv_text
+from pyhudi_core.formats.csv_rows import whole_rows
 from pyhudi_core.formats.csv_text import CsvFile, CsvStyle
 
 
@@ -114,7 +119,7 @@ def test_other_separators_lines_in_values_and_a_byte_order_mark_are_read() -> No
     assert _read('\ufeffa,b\n1,"two\nlines, ""quoted"""\n') == [{"a": 1, "b": 'two\nlines, "quoted"'}]
 
 
-@pytest.mark.parametrize("text", [b"", b"a,b\n1\n", b"a,b\n1,\xff\xfe\n", b'a,b\n1,"open\n', b"\x00\x01PAR1"])
+@pytest.mark.parametrize("text", [b"", b"a,b\n1\n", b"a,b\n1,\xff\xfe\n", b"\x00\x01PAR1"])
 def test_a_damaged_file_is_one_typed_error(text: bytes) -> None:
     try:
         rows = _read(text)
@@ -122,4 +127,88 @@ def test_a_damaged_file_is_one_typed_error(text: bytes) -> None:
         assert error.path == "a.csv"
         assert error.hint
     else:
-        assert rows in ([], [{"a": 1, "b": "open\n"}])
+        assert rows == []
+
+
+WRONG_QUOTES = [
+    ('a,b\n1,x\n2,"open\n3,y\n', 3, "no closing quote"),
+    ('a,b\n1,x\n2,"open\n3,y\n4,"z"\n', 3, "letters behind its closing quote"),
+    ('a,b\n1,"two\nlines"\n2,"The Best" of\n', 4, "letters behind its closing quote"),
+    ('a,b\n1,x\n2,"', 3, "no closing quote"),
+    ('a,b\n1,x\n2,"y""', 3, "no closing quote"),
+]
+
+
+@pytest.mark.parametrize("block", [1 << 10, 8 << 20])
+@pytest.mark.parametrize(("text", "line", "why"), WRONG_QUOTES)
+def test_quotes_that_would_make_one_value_of_several_rows_are_an_error_that_names_the_line(
+    text: str, line: int, why: str, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(csv_text, "_BLOCK_BYTES", block)
+    filler = 'x,"long ""x"", value"\n' * (2_000 if block < 8 << 20 else 0)
+    text, line = text.replace("\n", f"\n{filler}", 1), line + filler.count("\n")
+    with pytest.raises(DataError, match=f"in line {line:,} has {why}"):
+        _rows(_file(text), {"a": pa.string(), "b": pa.string()})
+
+
+def test_quotes_inside_of_a_value_without_quotes_are_letters_of_it() -> None:
+    assert _read('a,b\n1,5" pipe\n2,a"b"c\n3,""\n4,"""q"""\n') == [
+        {"a": 1, "b": '5" pipe'},
+        {"a": 2, "b": 'a"b"c'},
+        {"a": 3, "b": ""},
+        {"a": 4, "b": '"q"'},
+    ]
+
+
+@given(st.text('a",;\n\r', max_size=14), st.sampled_from(",;"), st.integers(1, 20))
+@settings(max_examples=300)
+def test_the_check_of_quotes_refuses_exactly_what_the_standard_does(text: str, delimiter: str, block: int) -> None:
+    try:
+        blocks = [read.decode() for read in whole_rows(io.BytesIO(text.encode()), delimiter, "a.csv", block)]
+    except DataError:
+        assert not _is_well_formed(text, delimiter)
+    else:
+        assert "".join(blocks) == text
+        assert all(_is_well_formed(part, delimiter) for part in blocks)
+
+
+def _is_well_formed(text: str, delimiter: str) -> bool:
+    """Walk over the text with the four states of a field."""
+    state, ends = "start", f"{delimiter}\r\n"
+    for letter in text:
+        if state == "start" and letter == '"':
+            state = "quoted"
+        elif state == "quoted":
+            state = "closed" if letter == '"' else "quoted"
+        elif state == "closed" and letter == '"':
+            state = "quoted"
+        elif letter in ends:
+            state = "start"
+        elif state == "closed":
+            return False
+        else:
+            state = "plain"
+    return state != "quoted"
+
+
+def test_a_file_of_python_is_read_by_no_other_thread() -> None:
+    """Arrow's reader of streams reads ahead, and waits for its thread for ever if it is dropped while the thread waits for the interpreter."""
+    threads = set()
+
+    class Slow(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            threads.add(threading.get_ident())
+            return super().read(size)
+
+    file = CsvFile(lambda: pa.PythonFile(Slow(b"a,b\n" + b"1,2\n" * 100_000), mode="r"), "a.csv", CsvStyle())
+    assert file.names() == ["a", "b"]
+    assert next(file.batches({"a": pa.int64(), "b": pa.int64()})).num_rows
+    assert threads == {threading.get_ident()}
+
+
+def test_a_row_that_is_longer_than_the_limit_is_an_error_and_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv_rows, "LONGEST_ROW", 1_000)
+    monkeypatch.setattr(csv_text, "_BLOCK_BYTES", 100)
+    assert _read('a\n"' + "x\n" * 400 + '"\n', a=pa.string()) == [{"a": "x\n" * 400}]
+    with pytest.raises(DataError, match="in line 2 is too long"):
+        _read('a\n"' + "x\n" * 600 + '"\n', a=pa.string())
