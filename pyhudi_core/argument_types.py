@@ -13,7 +13,7 @@ from numbers import Integral, Real
 from types import SimpleNamespace, UnionType
 from typing import Any, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.errors import HudiError, InvalidOptionError
 from pyhudi_core.naming import NotCalled
 
 _CHECKED = "__pyhudi_checked__"
@@ -23,7 +23,8 @@ R = TypeVar("R")
 
 
 def refuses_wrong_types(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function: it raises `InvalidOptionError` if an argument does not have the annotated type.
+    """Decorate a function: it raises `InvalidOptionError` if an argument does not have the annotated type, and its errors name the table whose method
+    it is.
 
     Compares classes, unions of classes, mappings, sequences and callables, but not their contents. Other annotations accept every value.
     """
@@ -43,7 +44,12 @@ def refuses_wrong_types(function: Callable[P, R]) -> Callable[P, R]:
         for name, value in bound.items():
             if _is_wrong(value, expected().get(name, ())):
                 raise _wrong(function.__name__, name, value, expected()[name], _table_of(args, bound.get("location")))
-        return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        except HudiError as error:
+            if error.table is None and isinstance(table := _table_of(args, None), str):
+                error.table = table
+            raise
 
     setattr(checked, _CHECKED, True)
     return checked

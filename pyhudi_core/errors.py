@@ -105,15 +105,31 @@ class HudiError(Exception):
             for name, value in (("table", self.table), ("file", self.path), ("instant", self.instant))
             if value
         ]
-        text = self.message + (f" ({', '.join(where)})" if where else "")
+        text = _printable(self.message) + (_printable(f" ({', '.join(where)})") if where else "")
         if not self.hint:
             return text
-        return f"{text}. {self.hint}{'' if self.hint.endswith(('.', '?', '!')) else '.'}"
+        return f"{text}. {_printable(self.hint)}{'' if self.hint.endswith(('.', '?', '!')) else '.'}"
 
     def __reduce__(self) -> tuple[object, ...]:
         # Errors travel from Spark workers to the driver. Pickle cannot pass keyword-only arguments, so _rebuild
         # restores the fields.
         return (_rebuild, (type(self), self.message, dict(self.__dict__)))
+
+
+_MOST_SHOWN = 5_000
+
+
+def _printable(text: str) -> str:
+    """Return a part of an error for logs and terminals.
+
+    Names and texts of a hostile file may be without end, and have control characters, or lines that look like another entry of a log.
+    """
+    if len(text) > _MOST_SHOWN:
+        text = f"{text[:_MOST_SHOWN]}... ({len(text):,} characters)"
+    if text.isprintable():
+        return text
+    lines = ("".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in line) for line in text.split("\n"))
+    return "\n  ".join(lines)
 
 
 def _rebuild(kind: type[HudiError], message: str, fields: dict[str, object]) -> HudiError:

@@ -254,6 +254,7 @@ def _answered(open_write: OpenWrite, context: TableContext, batch: HandedIn, loc
                 raise led.failed[batch.token]
             if batch.token in led.answered:
                 return led.answered[batch.token]
+        if led is not None and (led.failed or led.answered):
             began = clock.monotonic()
         elif clock.monotonic() - began > bound_s:
             raise _unknown(context, batch, "still waits for the writer that commits for all")

@@ -69,8 +69,10 @@ class Claim:
                 frozenset(map(str, body["inserted"])),
                 None if replaced is None else frozenset(map(str, replaced)),
             )
-            return cls(name, str(body["process"]), int(body["since_ms"]), int(body["until_ms"]), touched)
-        except (ValueError, KeyError, TypeError, RecursionError):
+            since_ms = int(body["since_ms"])
+            format_time(since_ms, utc=True)  # a writer that yields to it says since when
+            return cls(name, str(body["process"]), since_ms, int(body["until_ms"]), touched)
+        except (ValueError, KeyError, TypeError, OverflowError, OSError, RecursionError):
             return None
 
 

@@ -5,6 +5,7 @@ For a table of another version, the finding advises how to prevent Hudi 1.1 and 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from pyhudi_core.doctor.examination import Examination, describe
@@ -183,4 +184,4 @@ def _open(exam: Examination, opened: OpenedTable, properties: dict[str, str]) ->
 
 def _upgrade_advice(error: TableVersionError) -> str | None:
     """Return the advice: for newer versions the two options that keep Hudi from upgrading; else the error's own hint."""
-    return None if error.found.isdigit() and int(error.found) > 8 else f"{error.hint}."
+    return None if re.fullmatch("[0-9]{1,9}", error.found) and int(error.found) > 8 else f"{error.hint}."

@@ -150,7 +150,11 @@ def format_time(epoch_ms: int, *, utc: bool) -> str:
     moment = datetime.fromtimestamp(epoch_ms // 1000, tz=UTC)
     if not utc:
         moment = moment.astimezone()
-    return f"{moment:%Y%m%d%H%M%S}{epoch_ms % 1000:03d}"
+    return _digits(moment, epoch_ms % 1000)
+
+
+def _digits(moment: datetime, milliseconds: int) -> str:
+    return f"{moment.year:04d}{moment:%m%d%H%M%S}{milliseconds:03d}"  # %Y has fewer digits for the years before 1000
 
 
 _PARTS_OF_A_TIME = (slice(4), slice(4, 6), slice(6, 8), slice(8, 10), slice(10, 12), slice(12, 14))
@@ -171,27 +175,33 @@ def parse_time(text: str) -> datetime | None:
 
 
 def epoch_ms(text: str, *, utc: bool) -> int | None:
-    """Return the epoch milliseconds of an instant time; None if it is no date."""
+    """Return the epoch milliseconds of an instant time; None if it is no date, or one that this zone moves out of the calendar."""
     moment = parse_time(text)
     if moment is None:
         return None
-    zoned = moment.replace(tzinfo=UTC) if utc else moment.astimezone()
+    try:
+        zoned = moment.replace(tzinfo=UTC) if utc else moment.astimezone()
+    except (ValueError, OverflowError):
+        return None
     return int(zoned.timestamp() * 1000 + 0.5)
 
 
 def time_after(text: str) -> str:
-    """Return the 17-digit time one millisecond later: the smallest time that sorts after ``text``."""
-    moment = parse_time(text)
-    if moment is None:
-        return text
-    later = moment + timedelta(milliseconds=1)
-    return f"{later:%Y%m%d%H%M%S}{later.microsecond // 1000:03d}"
+    """Return the 17-digit time one millisecond later: the smallest time that sorts after ``text``. A text without a later date stays as it is."""
+    later = _shifted(text, 1)
+    return text if later is None else _digits(later, later.microsecond // 1000)
 
 
 def time_before(text: str) -> str:
     """Return the 17-digit time one millisecond earlier, which sorts before ``text``; 14 digits are the begin of their second."""
-    moment = parse_time(f"{text}000" if len(text) == 14 else text)
-    if moment is None:
-        return text[:-1]
-    earlier = moment - timedelta(milliseconds=1)
-    return f"{earlier:%Y%m%d%H%M%S}{earlier.microsecond // 1000:03d}"
+    earlier = _shifted(f"{text}000" if len(text) == 14 else text, -1)
+    return text[:-1] if earlier is None else _digits(earlier, earlier.microsecond // 1000)
+
+
+def _shifted(text: str, milliseconds: int) -> datetime | None:
+    """Return a moment later or earlier than a time; None if one of the two is no date, as at the ends of the calendar."""
+    moment = parse_time(text)
+    try:
+        return None if moment is None else moment + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return None

@@ -22,6 +22,7 @@ from types import MappingProxyType
 
 from pyhudi_core.errors import (
     CorruptPropertiesError,
+    InvalidOptionError,
     TableError,
     TableHalfDroppedError,
     TableVersionError,
@@ -44,7 +45,7 @@ from pyhudi_core.model.merge_mode import (
 from pyhudi_core.model.meta_fields import IS_DELETED, RECORD_KEY
 from pyhudi_core.model.printing import printable
 from pyhudi_core.model.safe_path import safe_relative_path
-from pyhudi_core.model.table_rules import COMMENT, PREFIX, TableRules
+from pyhudi_core.model.table_rules import COMMENT, EXPIRE, MOST_DAYS, PREFIX, TableRules
 from pyhudi_core.naming import set_module
 
 __all__ = ["CdcMode", "KeyGenerator", "MergeMode", "TableConfig", "TableType", "checksum", "parse", "render", "verify"]
@@ -298,7 +299,7 @@ class TableConfig:
     def was_raised(self) -> bool:
         """Whether the table may have been raised from version 6 or older. Then its logs and archived files can have names of that version."""
         initial = self.raw.get("hoodie.table.initial.version", "").strip()
-        return not (initial.isascii() and initial.isdigit() and int(initial) >= 8)
+        return not (re.fullmatch("[0-9]{1,9}", initial) and int(initial) >= 8)
 
     @property
     def raised_at(self) -> str:
@@ -394,7 +395,7 @@ def _typed(items: tuple[tuple[str, str], ...], table: str) -> TableConfig:
         index_defs_path=view.folder(INDEX_DEFINITIONS, ".hoodie/.index_defs/index.json"),
         prefix_width=view.number(PREFIX_WIDTH, 0, 0, 8),
         prefix_depth=view.number(PREFIX_DEPTH, 1, 1, 4),
-        rules=TableRules.of(props),
+        rules=view.rules(),
         raw=MappingProxyType(props),
     )
 
@@ -459,6 +460,13 @@ class _View:
         if not re.fullmatch(r"[0-9]{1,9}", text) or not least <= int(text) <= most:
             raise self._corrupt(f"{key} is {text[:80]!r}, not a number from {least} to {most}")
         return int(text)
+
+    def rules(self) -> TableRules:
+        self.number(EXPIRE, 0, 0, MOST_DAYS)
+        try:
+            return TableRules.of(self.props)
+        except InvalidOptionError as error:
+            raise self._corrupt(f"A rule of the table cannot be: {error.message}") from error
 
     def folder(self, key: str, default: str) -> str:
         path = self.props.get(key, "").strip().rstrip("/")

@@ -23,8 +23,9 @@ from pyhudi_core.naming import set_module
 PREFIX = "pyhudi.rules."
 _CHECK, _DEFAULT, _GENERATED = f"{PREFIX}check.", f"{PREFIX}default.", f"{PREFIX}generated."
 COMMENT, _COMMENTS, _NOT_NULL = f"{PREFIX}comment", f"{PREFIX}comment.", f"{PREFIX}not_null."
-_EXPIRE = f"{PREFIX}partitions_expire"
-_LIMIT = 10_000
+EXPIRE = f"{PREFIX}partitions_expire"
+MOST_DAYS = dt.timedelta.max.days
+LIMIT = 10_000
 """Characters of an expression or a comment."""
 
 
@@ -44,7 +45,7 @@ def _texts(name: str, given: object) -> dict[str, str]:
 
 def _text(name: str, given: object, *, empty: bool = False) -> str:
     """Return a text that a properties file can store. Raises `InvalidOptionError`."""
-    if isinstance(given, str) and len(given) <= _LIMIT and (empty or given.strip()):
+    if isinstance(given, str) and len(given) <= LIMIT and (empty or given.strip()):
         try:
             given.encode()
         except UnicodeEncodeError:
@@ -52,7 +53,7 @@ def _text(name: str, given: object, *, empty: bool = False) -> str:
         else:
             return given
     hint = "Give SQL as text: an expression of Arrow cannot be stored in a table. An empty text is \"''\" in SQL."
-    raise InvalidOptionError(f"{name} takes a text of at most {_LIMIT:,} characters, not {given!r:.80}", hint=hint)
+    raise InvalidOptionError(f"{name} takes a text of at most {LIMIT:,} characters, not {given!r:.80}", hint=hint)
 
 
 def _sql(name: str, value: object) -> str:
@@ -69,9 +70,9 @@ def _sql(name: str, value: object) -> str:
 
 
 def _days(given: object) -> int:
-    if isinstance(given, int) and not isinstance(given, bool) and given >= 0:
+    if isinstance(given, int) and not isinstance(given, bool) and 0 <= given <= MOST_DAYS:
         return given
-    hint = "Partitions expire so many days after the last write to them; 0: never."
+    hint = f"Partitions expire so many days after the last write to them, at most {MOST_DAYS:,}; 0: never."
     raise InvalidOptionError(f"partitions_expire takes a number of days, not {given!r:.80}", hint=hint)
 
 
@@ -154,7 +155,7 @@ class TableRules:
             named(_GENERATED),
             mine.get(COMMENT, ""),
             named(_COMMENTS),
-            int(days) if (days := mine.get(_EXPIRE, "")).isdecimal() else 0,
+            int(mine.get(EXPIRE, "").strip() or 0),
         )
 
     def to_properties(self) -> dict[str, str]:
@@ -167,7 +168,7 @@ class TableRules:
             (_COMMENTS, self.comments),
         )
         found = {f"{prefix}{name}": str(value) for prefix, values in named for name, value in values.items()}
-        days = {_EXPIRE: str(self.partitions_expire)} if self.partitions_expire else {}
+        days = {EXPIRE: str(self.partitions_expire)} if self.partitions_expire else {}
         return {**found, **({COMMENT: self.comment} if self.comment else {}), **days}
 
     def changes_from(self, before: TableRules) -> tuple[tuple[str, str | None], ...]:

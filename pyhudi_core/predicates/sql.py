@@ -25,6 +25,7 @@ from pyhudi_core.predicates.tree import And, ColumnName, Compare, FunctionCall, 
 
 _MOST_COMPARED = 7
 """``greatest`` and ``least`` take one value more."""
+_MOST_DIGITS = 1_000
 LENGTH_LIMIT = 1_000_000
 """Characters of a ``where``."""
 
@@ -186,6 +187,10 @@ def _literal(part: Any) -> Node:
     text = part.name
     if part.is_string:
         return Literal(text)
+    if len(text) > _MOST_DIGITS:
+        raise PredicateError(
+            f"the expression has a number of {len(text):,} characters", hint="No column has such values."
+        )
     if text.isdigit():
         return Literal(int(text))
     # Spark reads 1.5 as a decimal and 1e3 as a double.

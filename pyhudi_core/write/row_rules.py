@@ -16,12 +16,12 @@ import pyarrow.compute as pc
 
 from pyhudi_core.errors import DataError, InvalidOptionError, PredicateError, SchemaMismatchError, columns_named
 from pyhudi_core.model.meta_fields import IS_DELETED
-from pyhudi_core.model.table_rules import TableRules
+from pyhudi_core.model.table_rules import LIMIT, TableRules
 from pyhudi_core.model.time_zone import UTC
 from pyhudi_core.predicates.arrow import matching, to_expression
 from pyhudi_core.predicates.assignments import Assignments
 from pyhudi_core.predicates.binding import bind, bind_value, field_path
-from pyhudi_core.predicates.tree import Node, Not, columns_of
+from pyhudi_core.predicates.tree import FunctionCall, Literal, Node, Not, children_of, columns_of
 
 _SHOWN = 80
 _HINT = "Nothing was written. table.rules has the rules of the table; table.alter changes them."
@@ -210,8 +210,8 @@ def rules_for(
     for name, text in wanted.items():
         _changes(f"the generated column {name}", {name, *inputs_of(name, text, schema)}, there, naming)
     try:
-        filled = Assignments.of(constants, schema, pa.schema([]), UTC)
-        computed = Assignments.of(wanted, schema, schema, UTC)
+        filled = Assignments.of(constants, schema, pa.schema([]), UTC, _bounded)
+        computed = Assignments.of(wanted, schema, schema, UTC, _bounded)
     except PredicateError as error:
         raise _unfit("a default or generated column", error) from error
     broken = tuple(
@@ -289,9 +289,32 @@ def _parsed(what: str, text: str, schema: pa.Schema, binder: Callable[[Node, pa.
     from pyhudi_core.predicates.sql import parse_sql  # noqa: PLC0415  (sqlglot takes half a second to import)
 
     try:
-        return binder(parse_sql(text, schema, value=binder is bind_value), schema)
+        return binder(_bounded(parse_sql(text, schema, value=binder is bind_value)), schema)
     except PredicateError as error:
         raise _unfit(what, error) from error
+
+
+def _bounded(tree: Node) -> Node:
+    """Return the expression. Raises `PredicateError` if it makes texts much longer than one that is written out: a table must not take the memory of
+    its writers.
+    """
+    if _length(tree) > LIMIT:
+        hint = f"A value of a rule has at most {LIMIT:,} characters, or so many times those of its columns."
+        raise PredicateError("the expression makes texts that are too long", hint=hint)
+    return tree
+
+
+def _length(node: Node) -> int:
+    """Return the most characters of an expression's value, if each column had a single one."""
+    if isinstance(node, Literal):
+        return len(node.value) if isinstance(node.value, str) else 1
+    parts = [_length(child) for child in children_of(node)]
+    if isinstance(node, FunctionCall) and node.function in ("replace", "regexp_replace"):
+        return parts[0] * (1 + parts[-1])
+    if isinstance(node, FunctionCall) and node.function in ("repeat", "lpad", "rpad"):
+        times = next((arg.value for arg in node.args[1:] if isinstance(arg, Literal) and isinstance(arg.value, int)), 1)
+        return parts[0] * max(1, times) if node.function == "repeat" else max(parts[0], times)
+    return max(1, sum(parts))
 
 
 def _unfit(what: str, error: PredicateError) -> SchemaMismatchError:

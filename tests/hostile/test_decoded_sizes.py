@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import struct
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,12 +16,13 @@ import pytest
 from pyarrow import orc
 from support.base_files import zigzag
 from support.fuzzing import MEGABYTE, measured_memory
+from support.speed import slowness
 
 from pyhudi_core.errors import CorruptAvroError, HudiError, LimitExceededError
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.formats.base_file.parquet import ParquetBaseFile
 from pyhudi_core.formats.base_file.parquet_groups import MOST_BYTES
-from pyhudi_core.formats.base_file.parquet_pages import longest_entry, read_pages
+from pyhudi_core.formats.base_file.parquet_pages import chunks, longest_entry, read_pages
 from pyhudi_core.formats.log.contents import read_records
 from pyhudi_core.model.meta_fields import COMMIT_TIME
 from pyhudi_core.runtime.system import PAGE_BYTES
@@ -229,3 +231,12 @@ def test_values_without_bytes_are_refused_however_many_a_block_of_a_log_says(kin
     with measured_memory() as memory, pytest.raises(CorruptAvroError):
         read_records(pa.py_buffer(content), schema, "f.log")
     assert memory.grown < 32 * MEGABYTE
+
+
+def test_a_file_of_many_row_groups_takes_time_in_proportion_to_their_number() -> None:
+    """A footer of some megabytes has thousands. A look at all of them for each one takes minutes."""
+    source = _file({"id": pa.array(range(4_000))}, row_group_size=1)
+    fields = ParquetBaseFile(source, "f.parquet")._footer_fields()
+    started = time.process_time()
+    assert sum(len(chunks(fields, number, source.size())) for number in range(4_000)) == 4_000
+    assert time.process_time() - started < slowness() / 2

@@ -177,6 +177,7 @@ def test_a_path_in_a_file_leads_nowhere(
         report = examine(location)
         errors = _everything(location)
     assert reached
+    assert [error for error in errors if error.table != location] == []
     assert [path for path in reached if not os.path.realpath(path).startswith(f"{os.path.realpath(location)}/")] == []
     assert all(isinstance(error, CorruptionError | UnsafePathError) or error.hint for error in errors), errors
     assert any(isinstance(error, CorruptionError | UnsafePathError) for error in errors) or report.findings

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pyhudi_core.catalog.columns import from_pieces
+from pyhudi_core.conflicts.precedence import Claim
 from pyhudi_core.consuming import CONSUMER_KEY, Checkpoint
 from pyhudi_core.errors import CorruptTimelineError, UnsafePathError
 from pyhudi_core.importing import bootstrap
@@ -36,6 +37,8 @@ def _commit(key: str, text: str) -> CommitMetadata:
     return CommitMetadata(None, extra={key: text})
 
 
+CLAIM = '{"process": "x", "since_ms": %s, "until_ms": %s, "file_groups": [], "inserted": [], "replaced": null}'
+ODD += [CLAIM % times for times in (("1e999", "1"), ("1", "1e999"), ("9" * 40, "1"), ("1" + "0" * 17, "1"))]
 READERS: dict[str, Callable[[str, LocalStorage], object]] = {
     "checkpoint of a consumer": lambda text, _: Checkpoint.of(_commit(f"{CONSUMER_KEY}c", text), "c"),
     "query of a stream": lambda text, _: query_in(_commit("key", text), "key"),
@@ -45,6 +48,7 @@ READERS: dict[str, Callable[[str, LocalStorage], object]] = {
     "loaded files": lambda text, _: bootstrap._files_of(_commit(bootstrap.BOOTSTRAP_KEY, text), "s"),
     "definitions": lambda text, storage: _put(storage, text) and read_definitions(storage, "x"),
     "changed definitions": lambda text, _: changed_definitions(text.encode()),
+    "claim": lambda text, _: Claim.decode("x", text.encode()),
     "list of a restore": lambda text, _: RestoreWork.of_json(text.encode(), "x"),
     "list of a lowering": lambda text, storage: _put(storage, text) and lowering_eight.left_over(storage),
 }

@@ -12,7 +12,8 @@ from support.fuzzing import MEGABYTE, measured_memory
 
 import pyhudi_core as hudi
 from pyhudi_core.batches import handed_in
-from pyhudi_core.errors import CorruptionError
+from pyhudi_core.errors import CommitStateUnknownError, CorruptionError
+from pyhudi_core.model.instant import time_after
 
 ROWS = pa.table({"id": ["one", "two"], "value": [1, 2]})
 NAME = f"20260101000000000_batch-20260101000000000-{'0' * 32}.rows"
@@ -97,3 +98,28 @@ def test_rows_of_every_type_of_a_table_are_read_as_they_were_handed_in(tmp_path:
     (found,), errors = handed_in.read(context, [batch.name])
     assert not errors
     assert found.rows.equals(rows)
+
+
+@pytest.mark.parametrize("completed", ["20991231235959", "209912312359599991", "9" * 90, "99991231235959999"])
+def test_a_batch_waits_for_no_time_that_its_name_cannot_hold(completed: str, tmp_path: Path) -> None:
+    """The name of a batch has the newest time of the table, whose digits somebody else wrote."""
+    table = hudi.create_table(str(tmp_path / "t"), ROWS.schema, "id", options={"hoodie.metadata.enable": False})
+    commit = table.upsert(ROWS)
+    done = Path(table.location, f".hoodie/timeline/{commit.instant}_{commit.completion_time}.commit")
+    done.rename(done.with_name(f"{commit.instant}_{completed}.commit"))
+    context = table._opened.context()
+    batch = handed_in.batch_of(context, ROWS, context.folder.load(), 60_000)
+    assert handed_in.is_token(batch.token)
+    assert handed_in.completed_before([batch.token]) <= time_after(completed)
+    handed_in.hand_in(context, batch)
+    assert handed_in.waiting(context) == [batch.name]
+
+
+def test_a_leader_who_finds_nothing_to_commit_does_not_lead_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"hoodie.metadata.enable": False, "hoodie.write.lock.wait_time_ms": 200}
+    table = hudi.create_table(str(tmp_path / "t"), ROWS.schema, "id", options=options)
+    monkeypatch.setattr(handed_in, "waiting", lambda context: [])  # a listing of a network disk that is old
+    with pytest.raises(CommitStateUnknownError, match="still waits"):
+        table.upsert(ROWS, batch=True)

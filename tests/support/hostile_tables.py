@@ -24,6 +24,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from click.testing import CliRunner
 
@@ -64,11 +65,15 @@ def _optimized(place: str) -> object:
 
 def _changes(place: str) -> object:
     table = hudi.open_table(place, FAST)
-    return [list(table.incremental().to_batches()), list(table.changes().to_batches())]
+    since = table.timeline.commits[-2:][0].completion_time  # older ones were archived or cleaned
+    return [list(table.incremental(since).to_batches()), list(table.changes(since).to_batches())]
 
 
 def _lookup(place: str) -> object:
-    return hudi.open_table(place, FAST).lookup(["1"]).to_arrow().to_pylist()
+    table = hudi.open_table(place, FAST)
+    keys = [table.schema.field(name) for name in table.config.identifying_fields]
+    row = [pa.array(["1"]).cast(key.type) for key in keys]
+    return table.lookup(pa.table(row, [key.name for key in keys])).to_arrow().to_pylist()
 
 
 def _history(place: str) -> object:

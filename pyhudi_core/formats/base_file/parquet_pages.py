@@ -118,11 +118,11 @@ def leaves(metadata: dict[int, Any]) -> list[Leaf]:
 
 def chunks(metadata: dict[int, Any], row_group: int, size: int) -> list[Chunk]:
     """Return the positions of the columns of a row group, in a file of ``size`` bytes. Raises ValueError."""
-    groups = _structs(metadata.get(_ROW_GROUPS))
-    if row_group >= len(groups):
+    groups = metadata.get(_ROW_GROUPS)
+    if not isinstance(groups, list) or row_group >= len(groups):
         raise ValueError("a row group is missing")
     found = []
-    for chunk in _structs(groups[row_group].get(_COLUMNS)):
+    for chunk in _structs(_struct(groups[row_group]).get(_COLUMNS)):
         if _FILE_PATH in chunk:
             raise ValueError("a column lies in another file")
         meta = _struct(chunk.get(_META_DATA))
