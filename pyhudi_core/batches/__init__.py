@@ -12,5 +12,6 @@ Invariants:
   commit answers them.
 - Extra metadata and requirements of the writer go with its batch. A requirement that fails refuses its batch alone.
 - A refused batch does not stop the others: after an error of the rows, the leader commits each batch alone.
-- A batch whose writer has ended or given up is dropped, not committed: its rows would be written after the rows of a later write.
+- A batch whose writer has ended or given up is dropped, not committed: its rows would be written after the rows of a later write. If its writer still
+  waits (their clocks differ), the writer commits it alone.
 """
