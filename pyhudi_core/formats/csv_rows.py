@@ -36,13 +36,13 @@ _HINT = (
 )
 
 
-class ByteSource(Protocol):
+class _Source(Protocol):
     """What is needed of a file."""
 
     def read(self, size: int, /) -> bytes: ...
 
 
-def whole_rows(source: ByteSource, delimiter: str, path: str, block: int) -> Iterator[bytes]:
+def whole_rows(source: _Source, delimiter: str, path: str, block: int) -> Iterator[bytes]:
     """Yield the bytes of a CSV file in blocks of about this size, each with whole rows.
 
     Raises `DataError` for quotes that do not fit together, a row that is too long, and a text in UTF-16. ``path``: for errors.
