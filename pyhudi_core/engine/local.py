@@ -25,7 +25,14 @@ _SOURCE_ROWS = 1 << 19
 """The maximum rows of a batch of a source. Each batch should have many rows of each task."""
 _HOW = {
     "Series": "give a DataFrame, such as series.to_frame()",
-    "list": "Make a table of the rows first: pyarrow.Table.from_pylist(rows).",
+    "list": "Make a table of the rows first: pyarrow.Table.from_pylist(rows), or pyarrow.Table.from_batches(batches).",
+    "generator": "Make a stream of the batches: pyarrow.RecordBatchReader.from_batches(schema, batches).",
+    "ndarray": "Give the columns names first: pandas.DataFrame(array, columns=[...]).",
+    "StructArray": "Make a batch of it: pyarrow.RecordBatch.from_struct_array(array).",
+    "Scanner": "Read it: scanner.to_reader().",
+    **dict.fromkeys(
+        ("FileSystemDataset", "InMemoryDataset", "UnionDataset"), "Read it: dataset.scanner().to_reader()."
+    ),
     "dict": "Make a table of the columns first: pyarrow.table(columns).",
     "HudiTable": "Give the rows of the table: table.scan(), or table.scan(where=...).",
     **dict.fromkeys(

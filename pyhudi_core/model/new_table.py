@@ -26,6 +26,7 @@ from pyhudi_core.model.properties import (
     TableType,
     checksum,
 )
+from pyhudi_core.model.safe_path import is_unicode
 
 _LAST_WITH_PAYLOADS = 8
 _PAYLOAD, _LEGACY = "hoodie.compaction.payload.class", "hoodie.table.legacy.payload.class"
@@ -178,9 +179,10 @@ def _keys(record_key: Sequence[str], partition_by: Sequence[str]) -> dict[str, s
 
 
 def _check(name: str, record_key: Sequence[str], partition_by: Sequence[str], ordering: Sequence[str]) -> None:
-    if not name.strip() or any(character in name for character in "/\\\0\n\r"):
+    if not name.strip() or any(character in name for character in "/\\\0\n\r") or not is_unicode(name):
         raise InvalidOptionError(
-            f"the table name {name!r} is empty or holds a slash, a NUL or a line end", hint="Give another name="
+            f"the table name {name!r} is empty or holds a slash, a NUL, a line end or an incomplete character",
+            hint="Give another name=",
         )
     for argument, fields in (("record_key", record_key), ("partition_by", partition_by), ("ordering", ordering)):
         refuse_unfit_columns(argument, fields)

@@ -16,6 +16,7 @@ from pyhudi_core.errors import UnsafePathError
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _INCOMPLETE = re.compile("[\\0\\ud800-\\udfff]")
+_SURROGATE = re.compile("[\\ud800-\\udfff]")
 _DOTS = re.compile(r"(?:\A|[/\\])\.\.?(?:[/\\]|\Z)")
 _ENCODED = {"%2e": ".", "%2f": "/", "%5c": "\\"}
 _ABSOLUTE = "is absolute, not relative to the table"
@@ -37,6 +38,11 @@ def safe_relative_path(path: str) -> str:
         path=path[:200],
         hint="The metadata that names it is damaged or was changed to reach outside the table; nothing was opened",
     )
+
+
+def is_unicode(text: str) -> bool:
+    """Say whether UTF-8 can hold a text: Python's texts may have incomplete characters (lone surrogates), such as bytes of a command line."""
+    return _SURROGATE.search(text) is None
 
 
 def is_safe(path: str) -> bool:

@@ -18,6 +18,7 @@ from typing import Any
 
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.printing import printable
+from pyhudi_core.model.safe_path import is_unicode
 from pyhudi_core.naming import set_module
 
 PREFIX = "pyhudi.rules."
@@ -32,7 +33,7 @@ LIMIT = 10_000
 def _mapping(name: str, given: object) -> dict[str, object]:
     if given is None:
         return {}
-    if isinstance(given, Mapping) and all(isinstance(key, str) and key.strip() for key in given):
+    if isinstance(given, Mapping) and all(isinstance(key, str) and key.strip() and is_unicode(key) for key in given):
         return dict(given)
     raise InvalidOptionError(
         f"{name}= takes a mapping from names to texts, not {given!r:.80}", hint='For example {"positive": "price > 0"}.'
@@ -45,13 +46,8 @@ def _texts(name: str, given: object) -> dict[str, str]:
 
 def _text(name: str, given: object, *, empty: bool = False) -> str:
     """Return a text that a properties file can store. Raises `InvalidOptionError`."""
-    if isinstance(given, str) and len(given) <= LIMIT and (empty or given.strip()):
-        try:
-            given.encode()
-        except UnicodeEncodeError:
-            pass
-        else:
-            return given
+    if isinstance(given, str) and len(given) <= LIMIT and (empty or given.strip()) and is_unicode(given):
+        return given
     hint = "Give SQL as text: an expression of Arrow cannot be stored in a table. An empty text is \"''\" in SQL."
     raise InvalidOptionError(f"{name} takes a text of at most {LIMIT:,} characters, not {given!r:.80}", hint=hint)
 

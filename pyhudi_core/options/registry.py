@@ -16,6 +16,7 @@ from pyhudi_core.lock.kind import LockKind
 from pyhudi_core.lock.kinds import LOCK_OPTIONS, own_options
 from pyhudi_core.model.help_pages import see
 from pyhudi_core.model.option import LateWords, Option, Scope
+from pyhudi_core.model.safe_path import is_unicode
 from pyhudi_core.options.definitions import LATER_PREFIXES, TABLE_OPTIONS, WRITE_OPTIONS
 
 if TYPE_CHECKING:
@@ -138,8 +139,10 @@ def read_value(option: Option, given: object, key: str) -> Value:
         return _word(option, text, key)
     if option.kind in (int, float):
         return _number(option, text, key)
-    if "\0" in text or "\n" in text:
-        raise InvalidOptionError(f"{key} holds a NUL or a line end", hint="Give plain text")
+    if "\0" in text or "\n" in text or not is_unicode(text):
+        raise InvalidOptionError(
+            f"{key} holds a NUL, a line end or an incomplete character (a lone surrogate)", hint="Give plain text"
+        )
     return text
 
 

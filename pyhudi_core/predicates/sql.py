@@ -17,6 +17,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 
 from pyhudi_core.errors import PredicateError
+from pyhudi_core.model.safe_path import is_unicode
 from pyhudi_core.predicates.date_math import DAY
 from pyhudi_core.predicates.named_functions import call_of
 from pyhudi_core.predicates.quotes import refuse_misread_texts
@@ -111,6 +112,7 @@ class SqlPart(str):
         return self.tree, self.statement
 
 
+NOT_UNICODE = "No text of a table has such a character. Decode the bytes from which the text was made as UTF-8."
 _STATEMENT = re.compile(r"(?is)(?:\s*|.*\s)(select|delete|update|insert|merge|where|order\s+by|group\s+by|limit)\b")
 
 
@@ -127,6 +129,8 @@ def parse_sql(text: str, schema: pa.Schema | None = None, *, value: bool = False
     """
     if len(text) > LENGTH_LIMIT:
         raise PredicateError(f"a where of {len(text)} characters is too long", hint=f"The limit is {LENGTH_LIMIT}")
+    if not is_unicode(text):
+        raise PredicateError("the where has an incomplete character (a lone surrogate)", hint=NOT_UNICODE)
     if not text.strip():
         raise PredicateError("the where is empty", hint=_EMPTY_VALUE if value else _EMPTY_CONDITION)
     try:

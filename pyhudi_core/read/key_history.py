@@ -155,7 +155,7 @@ def _texts(context: TableContext, state: Snapshot, key: object) -> pa.Array:
         )
     try:
         columns = [_typed(values[name], state.schema.field(name).type) for name in names]
-    except (pa.ArrowException, TypeError, OverflowError) as error:
+    except (pa.ArrowException, TypeError, OverflowError, UnicodeError) as error:
         kinds = ", ".join(f"{name} ({state.schema.field(name).type})" for name in names)
         raise InvalidOptionError(
             f"{key!r} is no key of this table", table=context.table, hint=f"Give a value of {kinds}."

@@ -60,7 +60,7 @@ def first_rows(batches: Iterable[pa.RecordBatch], most: int | None) -> Iterator[
         return
     rest = iter(batches)
     while most > 0 and (batch := next(rest, None)) is not None:
-        yield batch.slice(0, most)
+        yield batch.slice(0, min(most, batch.num_rows))
         most -= batch.num_rows
 
 

@@ -12,7 +12,8 @@ from sqlglot import TokenType
 from sqlglot.errors import SqlglotError
 
 from pyhudi_core.errors import InvalidOptionError
-from pyhudi_core.predicates.sql import LENGTH_LIMIT, Dialect
+from pyhudi_core.model.safe_path import is_unicode
+from pyhudi_core.predicates.sql import LENGTH_LIMIT, NOT_UNICODE, Dialect
 
 _SHOWN = 60
 
@@ -137,6 +138,8 @@ def parse(text: str) -> Statement:
     """Return one statement. Raises `InvalidOptionError` if the statement is not understood; the error names the place."""
     if not isinstance(text, str) or not text.strip() or len(text) > LENGTH_LIMIT:
         raise InvalidOptionError(f"A statement is a text of 1 to {LENGTH_LIMIT:,} characters", hint="Give one.")
+    if not is_unicode(text):
+        raise not_understood("it has an incomplete character (a lone surrogate)", NOT_UNICODE)
     try:
         tokens = _PLAIN.tokenize(text)
         words = Words(text, tokens)

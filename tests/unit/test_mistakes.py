@@ -31,6 +31,8 @@ READS: dict[str, Mistake] = {
     "unknown column in a condition": lambda table: table.scan(where="prize = 1"),
     "wrong type in a condition": lambda table: table.scan(where="price = 'much'"),
     "condition that is no SQL": lambda table: table.scan(where="price = = 1"),
+    "bytes of a command line in a condition": lambda table: table.scan(where="day = '\udcff'"),
+    "bytes of a command line as a key": lambda table: table.key_history("\udcff"),
     "condition that is no condition": lambda table: table.scan(where=1),
     "unknown column in an expression": lambda table: table.scan(where=pc.field("prize") == 1),
     "wrong type in an expression": lambda table: table.scan(where=pc.field("price") == "much"),
@@ -52,6 +54,8 @@ READS: dict[str, Mistake] = {
 }
 
 WRITES: dict[str, Mistake] = {
+    "bytes of a command line in a value": lambda table: table.update({"price": "length('\udcff')"}),
+    "bytes of a command line as a name of a check": lambda table: table.alter(add_check={"\udcff": "price > 0"}),
     "no data": lambda table: table.upsert(None),
     "missing column": lambda table: table.upsert(ROW.drop(["price"])),
     "column in other letters": lambda table: table.upsert(ROW.rename_columns(["ID", "day", "price", "ts"])),
@@ -264,3 +268,32 @@ def test_a_data_frame_says_the_schema_of_a_new_table(tmp_path: Path) -> None:
     assert (table.schema.names, table.scan().count()) == (["id", "day"], 2)
     with pytest.raises(InvalidOptionError, match="a DataFrame of pandas"):
         hudi.create_table(str(tmp_path / "list"), ["id"], "id")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"name": "\udcff"},
+        {"rules": {"checks": {"\udcff": "price > 0"}}},
+        {"rules": {"comment": "\udcff"}},
+        {"options": {"hoodie.database.name": "\udcff"}},
+        {"version": 9, "options": {"hoodie.payload.delete.field": "day", "hoodie.payload.delete.marker": "\udcff"}},
+    ],
+)
+def test_a_text_that_no_file_can_hold_makes_no_table(arguments: dict[str, Any]) -> None:
+    """The properties of such a table could be written, and not be read."""
+    location = f"memory://mistakes/{len(str(arguments))}"
+
+    def create() -> object:
+        rules = hudi.TableRules(**arguments["rules"]) if "rules" in arguments else hudi.TableRules()
+        return hudi.create_table(location, ORDERS, "id", **{**arguments, "rules": rules})
+
+    assert isinstance(told(create), ConfigError)
+    assert not hudi.table_exists(location)
+
+
+@pytest.mark.parametrize("statement", ["SELECT * FROM t WHERE day = '{}'", "INSERT INTO t VALUES (9, '{}', 1.0, 1)"])
+def test_a_statement_with_bytes_of_a_command_line_is_not_understood(statement: str) -> None:
+    error = told(lambda: hudi.sql(statement.format("\udcff"), {}))
+    assert "incomplete character" in error.message
+    assert error.hint

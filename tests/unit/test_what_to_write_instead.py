@@ -6,12 +6,14 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
+from pyarrow import dataset
 from support.tables import in_memory
 
 import pyhudi as hudi
-from pyhudi.errors import InvalidOptionError
+from pyhudi.errors import ConfigError, InvalidOptionError
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string())])
 ATTRIBUTES = {
@@ -69,6 +71,17 @@ ARGUMENTS: dict[str, tuple[Callable[[hudi.HudiTable], Any], str]] = {
     "properties": (lambda t: hudi.create_table("memory://w", SCHEMA, "id", properties={}), "use options="),
     "storage": (lambda t: hudi.open_table("memory://w", storage={}), "use storage_options="),
     "path": (lambda t: hudi.open_table(path="memory://w"), "use location="),
+}
+BATCH = pa.record_batch({"id": [1], "day": ["a"]}, schema=SCHEMA)
+DATA: dict[str, tuple[Any, str]] = {
+    "rows": ([{"id": 1, "day": "a"}], r"pyarrow\.Table\.from_pylist\(rows\)"),
+    "batches": ([BATCH], r"pyarrow\.Table\.from_batches\(batches\)"),
+    "generator": ((batch for batch in [BATCH]), r"pyarrow\.RecordBatchReader\.from_batches\(schema, batches\)"),
+    "columns": ({"id": [1]}, r"pyarrow\.table\(columns\)"),
+    "array": (np.zeros((1, 2)), r"pandas\.DataFrame\(array, columns=\[...\]\)"),
+    "structs": (BATCH.to_struct_array(), r"pyarrow\.RecordBatch\.from_struct_array\(array\)"),
+    "dataset": (dataset.dataset(pa.Table.from_batches([BATCH])), r"dataset\.scanner\(\)\.to_reader\(\)"),
+    "scanner": (dataset.dataset(pa.Table.from_batches([BATCH])).scanner(), r"scanner\.to_reader\(\)"),
 }
 READS = {
     "id = 1": r"where='id = 1'",
@@ -167,3 +180,10 @@ def test_text_as_columns_is_answered_with_what_was_meant(columns: str, table: hu
 def test_the_class_of_tables_says_how_a_table_is_opened() -> None:
     with pytest.raises(InvalidOptionError, match=r"hudi\.open_table\(location\)"):
         hudi.HudiTable("/lake/orders")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", DATA)
+def test_data_that_is_no_table_is_answered_with_how_to_make_one(kind: str) -> None:
+    data, words = DATA[kind]
+    with pytest.raises(ConfigError, match=words):
+        hudi.create_table(in_memory(), SCHEMA, "id").upsert(data)
