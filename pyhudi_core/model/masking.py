@@ -15,19 +15,26 @@ _T = TypeVar("_T")
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 _WORDS = (
-    rb"(?:passwords?|passwd|pwd|secrets?|credentials?|access[._-]?key(?:[._-]?id)?|secret[._-]?key|account[._-]?key|"
-    rb"master[._-]?key|connection[._-]?string|session[._-]?token|sas[._-]?(?:token|key)|api[._-]?key|private[._-]?key|auth[._-]?token|bearer)"
+    rb"(?:passwords?|passwd|pwd|passphrase|secrets?|credentials?|access[._-]?key(?:[._-]?id)?|secret[._-]?key|account[._-]?key|"
+    rb"master[._-]?key|connection[._-]?string|(?:session|access|refresh|security|auth)[._-]?token|sas[._-]?(?:token|key)|azure[._]sas|api[._-]?key|private[._-]?key|bearer)"
 )
 _PARAMETERS = (
     rb"(?:sig|signature|x-amz-signature|x-amz-credential|x-amz-security-token|awsaccesskeyid|token|password|key)"
 )
 # Time is linear in the text: a pattern starts only where a piece begins (the lookbehinds), and no two starts read the same piece to its end.
-_ADDRESS = re.compile(rb"(?<=://)[^/\s:@\"'\\]+:[^/\s\"'\\]+(?=@)")
+# A group is never repeated possessively: Python 3.11 then keeps what the failed last attempt has read.
+_ADDRESS = re.compile(rb"(?<=://)[^/\s:@\"'\\]*:[^/\s\"'\\]+(?=@)")
 _QUERY = re.compile(rb"((?:[?&;]|%3F|%26|\\u0026)" + _PARAMETERS + rb"(?:=|%3D))([^&\s\"'<>\\/]+)", re.IGNORECASE)
 _AMAZON = re.compile(rb"(?<![A-Z0-9])(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Z0-9])(?::[^\s@/]{1,200}(?=@))?")
 _OPTION = re.compile(
-    rb"((?<![\w.-])(?=[\w.-]*" + _WORDS + rb")[\w.-]++[\"']?\s{0,8}[=:]\s{0,8}[\"']?)([^\s\"',;}\r\n]+)", re.IGNORECASE
+    rb"((?<![\w.-])(?=[\w.-]*" + _WORDS + rb")[\w.-]++\\{0,8}[\"']?(?:\s{0,8}(?:=>|:=|[=:])\s{0,8}|>))"
+    rb"(\"[^\"\\\x00-\x1f]*(?:\\[^\x00-\x1f][^\"\\\x00-\x1f]*)*|'[^'\\\x00-\x1f]*(?:\\[^\x00-\x1f][^'\\\x00-\x1f]*)*"
+    rb"|\\{1,8}[\"'][^\"'\\\x00-\x1f]*|[^\s\"',;}\r\n]+)",
+    re.IGNORECASE,
 )
+_HEADER = re.compile(rb"((?<![\w.-])(?:bearer|basic)\s{1,4})([\w.~+/=-]{16,})", re.IGNORECASE | re.ASCII)
+_PRIVATE_KEY = re.compile(rb"(-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----)([^-]*(?:-(?!----)[^-]*)*)")
+_QUOTES = re.compile(rb"\\*[\"']")
 _KEY = re.compile(rb"(?:^|[._-])" + _WORDS + rb"(?:$|[._-])", re.IGNORECASE)
 
 _SHORT_NAMES = ("key", "token", "access_key_id")
@@ -36,9 +43,11 @@ _SHORT_NAMES = ("key", "token", "access_key_id")
 
 def masked(data: bytes, *, options: bool = True) -> bytes:
     """Return bytes of the same length with masked secrets; ``options=False`` does not mask the values of options (``key=value``)."""
+    data = _PRIVATE_KEY.sub(_second, data)
     data = _ADDRESS.sub(_all, data)
     data = _QUERY.sub(_second, data)
     data = _AMAZON.sub(_all, data)
+    data = _HEADER.sub(_second, data)
     return _OPTION.sub(_second, data) if options else data
 
 
@@ -92,4 +101,6 @@ def _all(found: re.Match[bytes]) -> bytes:
 
 
 def _second(found: re.Match[bytes]) -> bytes:
-    return found[1] + b"*" * len(found[2])
+    opening = _QUOTES.match(found[2])
+    quote = b"" if opening is None else opening[0]
+    return found[1] + quote + b"*" * (len(found[2]) - len(quote))

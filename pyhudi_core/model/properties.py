@@ -73,6 +73,8 @@ V1, V2 = "V1", "V2"
 """The versions of new metadata table indexes, in table version 8 and in table version 9."""
 _LAST_WITH_V1 = 8
 _FIRST_WITH_LIST = 6
+_MOST_NAMES = 1_000
+"""The names that a property may list: a reader looks for each partition of the metadata table."""
 _LAYOUTS = {"3": "1", "4": "1", "5": "1", "6": "1", "8": "2", "9": "2"}
 """The layout of the timeline for each table version that can be read."""
 
@@ -444,7 +446,10 @@ class _View:
                 raise self._unsupported(f"{what} ({key}=true)")
 
     def fields(self, key: str) -> tuple[str, ...]:
-        return tuple(part for part in (part.strip() for part in self.props.get(key, "").split(",")) if part)
+        found = tuple(part for part in (part.strip() for part in self.props.get(key, "").split(",")) if part)
+        if len(found) > _MOST_NAMES:
+            raise self._corrupt(f"{key} has {len(found):,} names, more than {_MOST_NAMES:,}")
+        return found
 
     def flag(self, key: str, default: bool) -> bool:
         return self.word(key, ["TRUE", "FALSE"], str(default).upper()) == "TRUE"

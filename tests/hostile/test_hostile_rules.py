@@ -79,6 +79,12 @@ def test_a_number_of_thousands_of_digits_in_a_rule_does_not_fit(location: str, r
         table.upsert(_rows(2) if "check" in rule else _rows(2).select(["id"]))
 
 
+@pytest.mark.parametrize("key", ["metadata.partitions", "metadata.partitions.inflight", "partition.fields"])
+def test_a_property_does_not_make_a_reader_look_for_any_number_of_names(location: str, key: str) -> None:
+    with pytest.raises(CorruptPropertiesError, match="60,000 names"):
+        _table(location, f"hoodie.table.{key}={','.join(map(str, range(60_000)))}")
+
+
 def test_a_number_of_thousands_of_digits_is_no_version(location: str) -> None:
     assert rows(_table(location, f"hoodie.table.initial.version={LONG}"), "id") == [(1,)]
     for version in (LONG, "\\u00b2"):

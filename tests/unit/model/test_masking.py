@@ -83,3 +83,30 @@ def test_a_long_secret_is_masked_to_its_end_also_if_it_is_cut(text: str, most: i
     assert "x" not in found
     assert found.startswith(text[:5])
     assert most or found.endswith(text[-3:] if "host" in text else "*")
+
+
+S = "SeCrEt9271x"
+SHAPES = [
+    f"-----BEGIN PRIVATE KEY-----\nMII{S}\n-----END PRIVATE KEY-----", f"-----BEGIN RSA PRIVATE KEY-----\\nMII{S}\\n-----END RSA PRIVATE KEY-----",
+    f"-----BEGIN ENCRYPTED PRIVATE KEY-----\nMII\n{S}", f"-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\n{S}\n-----END RSA PRIVATE KEY-----",
+    f"Authorization: Bearer {S}0123456789", f'{{"Authorization": "Basic {S}0123456789="}}', f"host=db password='two {S}' user=x", f'password="abc\\"{S}"',
+    f'{{\\"secret_access_key\\": \\"{S}\\"}}', f'{{"refresh_token":\n  "{S}"}}', f"access_token={S}", f"passphrase={S}", f"password => {S}", f"password := {S}",
+    f"<SecretAccessKey>{S}</SecretAccessKey>", f"redis://:{S}@host", f"https://:{S}@host/", f"fs.azure.sas.container.account.blob.core.windows.net: {S}",
+    f"SECRET_ACCESS_KEY={S}", f"{{'SESSION_TOKEN': '{S}'}}", f"https://a.blob.core.windows.net/c?SIG={S}%2Babc%3D&se=2026", f"AccountKey={S}+/==;EndpointSuffix=x",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", SHAPES)
+def test_secrets_are_masked_in_every_shape_in_which_they_are_written(text: str) -> None:
+    shown = masked_text(f"it failed: {text}")
+    assert S not in shown
+    assert len(shown) == len(f"it failed: {text}")
+    assert masked_text(shown) == shown
+
+
+def test_what_stands_behind_a_secret_in_quotes_is_shown() -> None:
+    shown = masked_text(
+        """{'password': 'a b', 'region': 'eu'} {\\"secret_key\\": \\"x\\", \\"host\\": \\"h\\"} price > 5, basic authentication"""
+    )
+    expected = """{'password': '***', 'region': 'eu'} {\\"secret_key\\": \\"*\\", \\"host\\": \\"h\\"} price > 5, basic authentication"""
+    assert shown == expected
