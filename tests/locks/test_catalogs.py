@@ -242,7 +242,7 @@ def test_partition_values_with_every_sign_are_found_again(lake: Lake, tmp_path: 
 def test_what_somebody_changes_before_the_alteration_stays_in_a_metastore_that_compares(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Hive 4 compares, also on Derby. In 3.1 a change between the second look and the alteration is lost, and the sync succeeds."""
+    """Hive 4 compares the first alteration, also on Derby. In 3.1 a change after the second look is lost, and the sync succeeds."""
     from pyhudi_core.catalog.metastore import MetastoreCatalog
 
     table = made(tmp_path, "copy_on_write")
