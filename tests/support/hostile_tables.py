@@ -65,15 +65,16 @@ def _optimized(place: str) -> object:
 
 def _changes(place: str) -> object:
     table = hudi.open_table(place, FAST)
-    since = table.timeline.commits[-2:][0].completion_time  # older ones were archived or cleaned
+    newest = table.timeline.commits.instants[-2:]  # older ones were archived or cleaned
+    since = newest[0].completion_time if newest else None
     return [list(table.incremental(since).to_batches()), list(table.changes(since).to_batches())]
 
 
 def _lookup(place: str) -> object:
     table = hudi.open_table(place, FAST)
-    keys = [table.schema.field(name) for name in table.config.identifying_fields]
-    row = [pa.array(["1"]).cast(key.type) for key in keys]
-    return table.lookup(pa.table(row, [key.name for key in keys])).to_arrow().to_pylist()
+    names, schema = table.config.identifying_fields, table.schema
+    row = [pa.array(["1"]).cast(schema.field(name).type if name in schema.names else pa.string()) for name in names]
+    return table.lookup(pa.table(row, list(names))).to_arrow().to_pylist()
 
 
 def _history(place: str) -> object:
