@@ -126,22 +126,15 @@ def _text(value: Any) -> str:
 
 def _started(settings: Mapping[str, str], conn_id: str) -> tuple[Any, bool]:
     """Return the session, and whether it was started here."""
-    extra = "connect" if _REMOTE in settings else "spark"
-    with orchestration.from_extra(extra, "A Spark session"):
+    if _REMOTE in settings:
+        return orchestration.started_spark(settings), True
+    with orchestration.from_extra("spark", "A Spark session"):
         from pyspark.sql import SparkSession  # noqa: PLC0415 - only tasks with a Spark connection need it
 
-        if extra == "connect":  # without it PySpark ends the process
-            import grpc_status  # type: ignore[import-untyped]  # noqa: F401, PLC0415
-
-    builder = SparkSession.builder
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    if extra == "connect":
-        return builder.create(), True
     # Otherwise workers would use the `python3` of the PATH, which may belong to another environment.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     running = SparkSession.getActiveSession()
-    session = orchestration.started_spark(builder)
+    session = orchestration.started_spark(settings)
     if session.sparkContext.master != settings[_MASTER]:
         raise ConfigError(
             f"This process has a Spark session on {session.sparkContext.master}, and the connection {conn_id!r} names {settings[_MASTER]}",

@@ -147,15 +147,22 @@ def columns_named(names: Sequence[str]) -> str:
 
 @contextmanager
 def from_extra(extra: str, what: str) -> Iterator[None]:
-    """Raise `MissingExtraError`, which names the extra to install, if an import in the block fails. ``what`` needs the package."""
+    """Raise `MissingExtraError`, which names the extra to install, if an import in the block fails. ``what`` needs the package.
+
+    A package that is there without a name that the block imports is too old.
+    """
     try:
         yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("pyhudi"):
+    except ImportError as error:
+        package = (error.name or "").partition(".")[0]
+        if package.startswith("pyhudi"):
             raise
+        missing = isinstance(error, ModuleNotFoundError)
         raise MissingExtraError(
-            f"{what} needs the package {(error.name or '').partition('.')[0]}, which is not installed",
-            hint=f"Install the extra: pip install 'pyhudi[{extra}]'.",
+            f"{what} needs the package {package}, which is not installed"
+            if missing
+            else f"{what} needs another release of the package {package} ({error})",
+            hint=f"Install the extra: pip install {'' if missing else '-U '}'pyhudi[{extra}]'.",
         ) from error
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
+import grpc  # type: ignore[import-untyped]
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.serializers import CloudPickleSerializer
@@ -18,11 +19,13 @@ from pyspark.sql import functions as F
 
 from pyhudi_core.engine.spark_salts import salts_for
 from pyhudi_core.engine.spark_session import Payloads, roots
+from pyhudi_core.engine.task_errors import lost_server
 from pyhudi_core.errors import ConfigError
 
 _SIZE = re.compile(r"sizeInBytes=([\d.]+(?:E\+?\d+)?) ([KMGTPE]i)?B")
 _UNITS = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _NUMBERS = count()
+_PATIENCE_S = 10
 _KNOWN: dict[tuple[str, str], Any] = {}
 """Cached answers of a session, by its id and the question."""
 
@@ -64,6 +67,7 @@ class Connect:
                 "The Spark session was stopped",
                 hint="Start another one: SparkSession.builder.remote(...).getOrCreate(); and make its DataFrames anew.",
             )
+        refuse_silent(self.spark.client._channel)
 
     def estimated_bytes(self, frame: Any) -> int:
         found = _SIZE.search(frame._explain_string(mode="cost"))
@@ -140,6 +144,14 @@ class Connect:
         if key not in _KNOWN:
             _KNOWN[key] = ask()
         return _KNOWN[key]
+
+
+def refuse_silent(channel: Any) -> None:
+    """Raise `ConfigError` if the server of a channel does not answer. PySpark tries for ten minutes."""
+    try:
+        grpc.channel_ready_future(channel).result(timeout=_PATIENCE_S)
+    except grpc.FutureTimeoutError:
+        raise lost_server() from None
 
 
 def _partitions(frame: Any) -> int:

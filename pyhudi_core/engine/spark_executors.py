@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from pyhudi_core.engine.spark_sessions import session_of
-from pyhudi_core.engine.task_errors import is_lost_jvm, lost_jvm
+from pyhudi_core.engine.task_errors import lost_session
 from pyhudi_core.errors import ConfigError
 from pyhudi_core.model.help_pages import see
 from pyhudi_core.runtime.worker_facts import worker_facts
@@ -72,8 +72,8 @@ def _asked(spark: SparkSession, tasks: int, path: str) -> list[dict[str, str]]:
     try:
         found = spark.range(0, tasks, 1, tasks).select(ask("id").alias("facts")).collect()
     except Exception as error:
-        if is_lost_jvm(error):
-            raise lost_jvm() from error
+        if lost := lost_session(error):
+            raise lost from error
         raise _without_python(str(error)) or error from error
     return [json.loads(row.facts) for row in found]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from typing import Any
 
 import pyarrow as pa
+from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
@@ -17,12 +17,15 @@ from pyhudi_core.engine.base import TaskInfo
 from pyhudi_core.engine.reading import EngineFiles, Reading, ReadTask, TaskGroup
 from pyhudi_core.engine.spark_collect import quoted
 from pyhudi_core.engine.spark_executors import refuse_unfit_executors
-from pyhudi_core.engine.spark_rows import in_task
+from pyhudi_core.engine.spark_rows import in_task, pickled
+from pyhudi_core.engine.spark_salts import salts_for
 from pyhudi_core.engine.spark_sessions import session_of
 from pyhudi_core.engine.spark_settings import under_settings
 
 _TASK_BYTES, _MOST_TASKS = 32 << 20, 16
 """The minimum bytes of one Spark task, and the maximum number of Spark tasks for each core."""
+_PAYLOAD = 1 << 20
+"""The maximum bytes of the tasks that are sent to a Spark task."""
 _FEW_BRANCHES = 4
 """The maximum number of branches of a frame with small files. Each branch costs about 30 ms of planning, and a start of Python when it is read."""
 
@@ -102,7 +105,7 @@ def _of_branch(spark: SparkSession, groups: Sequence[TaskGroup], schema: pa.Sche
     read = tuple(name for name in schema.names if name not in single)
     own_schema = pa.schema([schema.field(name) for name in read or schema.names[:1]])
     kinds = spark_types.to_spark(schema)
-    found = _scan_in_tasks(spark, len(tasks), wanted, _ByNumber(tasks, tuple(own_schema.names)), own_schema)
+    found = _scan_in_tasks(spark, tasks, wanted, own_schema)
     for name, values in columns.items():
         if name not in single and _READ not in values:
             found = found.where(_is_between(name, values, kinds[name].dataType))
@@ -133,19 +136,6 @@ def _is_between(name: str, values: Sequence[Any], kind: DataType) -> Column:
     return between if None not in values else between | quoted(name).isNull()
 
 
-@dataclass(frozen=True, slots=True)
-class _ByNumber:
-    """Reads the task with a given number; runs in the executors."""
-
-    tasks: tuple[ReadTask, ...]
-    columns: tuple[str, ...]
-
-    def __call__(self, number: int) -> Iterator[pa.RecordBatch]:
-        names = list(self.columns)
-        for batch in self.tasks[number].batches():
-            yield batch if batch.schema.names == names else batch.select(names)
-
-
 def _native_scan(spark: SparkSession, files: EngineFiles) -> DataFrame:
     """Read the given files with this schema by Spark's own Parquet scan. Limits planning to the cores of this machine."""
     key = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
@@ -161,18 +151,38 @@ def _native_scan(spark: SparkSession, files: EngineFiles) -> DataFrame:
         return reader.parquet(*files.paths)
 
 
-def _scan_in_tasks(
-    spark: SparkSession, count: int, tasks: int, read: Callable[[int], Iterable[pa.RecordBatch]], schema: pa.Schema
-) -> DataFrame:
-    """Read numbered items (from 0) with an Arrow function in the executors. Consecutive items are in one task."""
+def _scan_in_tasks(spark: SparkSession, tasks: Sequence[ReadTask], wanted: int, schema: pa.Schema) -> DataFrame:
+    """Read tasks in the executors, consecutive ones in one of ``wanted`` Spark tasks, or more if their payload would be large.
+
+    A few tasks are sent with the function. Many are rows, each of which goes to its own Spark task: otherwise each would get the tasks of all.
+    """
+    packs = _packed(tasks, -(-len(tasks) // max(1, wanted)))
+    is_small = sum(map(len, packs)) <= _PAYLOAD
+    sent = packs if is_small else []
 
     def run(task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield from read(number)
+            for value in batch.column(0).to_pylist():
+                for each in CloudPickleSerializer().loads(sent[value] if sent else value):
+                    for rows in each.batches():
+                        yield rows if rows.schema.names == schema.names else rows.select(schema.names)
 
-    numbers = spark.range(0, count, numPartitions=max(1, min(count, tasks)))
-    return numbers.mapInArrow(in_task(run, schema), spark_types.to_spark(schema))
+    if is_small:
+        frame = spark.range(0, len(packs), numPartitions=len(packs))
+    else:
+        given = spark.createDataFrame(list(zip(salts_for(len(packs)), packs, strict=True)), "task int, tasks binary")
+        frame = given.repartition(len(packs), "task").select("tasks")
+    return frame.mapInArrow(in_task(run, schema), spark_types.to_spark(schema))
+
+
+def _packed(tasks: Sequence[ReadTask], count: int) -> list[bytes]:
+    """Return consecutive tasks, ``count`` of them pickled together, or fewer so that no pack is too large for a payload."""
+    while True:
+        packs = pickled([tasks[n : n + count] for n in range(0, len(tasks), count)])
+        largest = max(map(len, packs))
+        if largest <= _PAYLOAD or count == 1:
+            return packs
+        count = max(1, count * _PAYLOAD // (2 * largest))
 
 
 def _filter_in_tasks(

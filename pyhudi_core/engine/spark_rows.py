@@ -128,7 +128,7 @@ class SparkDataset:
         return SparkDataset(frame, schema, self.sent if own is None else (*self.sent, own), (before, steps), self.width)
 
     def shuffle(self, by: str, tasks: int, *sort_by: str) -> Dataset:
-        salts = F.array(*[F.lit(salt) for salt in salts_for(tasks)])
+        salts = _literals(salts_for(tasks), "array<int>")
         routed = self.frame.withColumn(_TARGET, F.element_at(salts, quoted(by) + 1))
         exchanged = routed.repartition(tasks, _TARGET).drop(_TARGET)
         if sort_by:
@@ -235,15 +235,17 @@ class SparkSource:
     ) -> tuple[DataFrame, list[Column]]:
         """Return the rows with the lists of their values, which are null for missing values; and these columns."""
         frame = self.frame
+        names_of_lists, kinds_of_lists = zip(*(column.split() for column in columns), strict=True)
         if not values.num_columns:
-            return frame, [_literals(own or [0]) for own in lists[0]]
+            return frame, [_literals(own or [0], kind) for own, kind in zip(lists[0], kinds_of_lists, strict=True)]
         known = list(zip(*(column.to_pylist() for column in values.columns), strict=True))
         names = values.schema.names
         if len(known) <= _FEW and all(map(_has_literals, values.schema.types)):
             # Other values get the null at the end. With a null for `row`, Spark would take the result for one that is never null.
             row = F.coalesce(*(F.when(_same(names, own, F.lit), n) for n, own in enumerate(known, 1)), F.lit(-1))
             return frame, [
-                F.element_at(F.array(*map(_literals, own), F.lit(None)), row) for own in zip(*lists, strict=True)
+                F.element_at(F.array(*(_literals(one, kind) for one in own), F.lit(None)), row)
+                for own, kind in zip(zip(*lists, strict=True), kinds_of_lists, strict=True)
             ]
         kinds = [
             f"`v{n}` {spark_types.to_spark(pa.schema([f]))[0].dataType.simpleString()}"
@@ -253,7 +255,7 @@ class SparkSource:
         places = frame.sparkSession.createDataFrame(rows, ", ".join([*kinds, *columns]))
         same = _same(names, [f"v{n}" for n in range(len(names))], F.col)
         frame = frame.join(F.broadcast(places), same, "left")
-        return frame, [F.col(name.split()[0]) for name in columns]
+        return frame, [F.col(name) for name in names_of_lists]
 
 
 def _same(names: Sequence[str], others: Sequence[Any], column: Callable[[Any], Column]) -> Column:
@@ -267,8 +269,9 @@ def _has_literals(kind: pa.DataType) -> bool:
     return any(test(kind) for test in tests)
 
 
-def _literals(values: Sequence[int]) -> Column:
-    return F.array(*map(F.lit, values))
+def _literals(values: Sequence[int], kind: str) -> Column:
+    """Return an array. It is one literal, because each costs a call into the JVM, and there may be one for each of thousands of tasks."""
+    return (F.split(F.lit(",".join(map(str, values))), ",") if values else F.array()).cast(kind)
 
 
 def _place(hashed: Column, places: Column) -> Column:

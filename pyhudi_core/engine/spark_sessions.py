@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pyspark
+
 from pyhudi_core.engine.spark_session import Session
 from pyhudi_core.lazy import lazy_call
+
+_OLDEST = (3, 5)
+if tuple(map(int, pyspark.__version__.split(".")[:2])) < _OLDEST:
+    raise ImportError(
+        "this is {}, and {}.{} is the oldest that works".format(pyspark.__version__, *_OLDEST), name="pyspark"
+    )
 
 if TYPE_CHECKING:
     from pyhudi_core.engine.spark_classic import Classic

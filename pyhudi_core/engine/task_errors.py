@@ -96,8 +96,8 @@ def driver_errors() -> Iterator[None]:
     except HudiError:
         raise
     except Exception as error:
-        if is_lost_jvm(error):
-            raise lost_jvm() from error
+        if lost := lost_session(error):
+            raise lost from error
         own = from_text(str(error))
         if own is None:
             raise
@@ -113,17 +113,29 @@ def job_errors() -> Iterator[None]:
         except Exception as error:
             if not _is_of_a_job(error):
                 raise
+            is_ended = any(each in str(error) for each in _ENDED)
             raise CommitAbortedError(
                 f"Spark could not compute the rows: {_reason(str(error))}",
-                hint="Nothing of them is in the table. Mend what made the DataFrame fail (its own `count()` may not compute all columns: try "
-                '`frame.write.format("noop").mode("overwrite").save()`), then write it again.',
+                hint=f"Nothing of them is in the table. {_MORE_MEMORY if is_ended else _MEND}, then write it again.",
             ) from error
 
 
+_ENDED = ("ExecutorLostFailure", "OutOfMemoryError", "Connection reset", "Python worker exited unexpectedly")
+"""Texts of a failure whose process ended. The kernel or a manager of the cluster kills one whose memory is full, and Spark's text does not say so."""
+_MORE_MEMORY = (
+    "An executor or its Python process ended, perhaps because its memory was full: see the log of the cluster's manager, and give more "
+    "`spark.executor.memory` (the JVM) or `spark.executor.memoryOverhead` (Python)"
+)
+_MEND = (
+    "Mend what made the DataFrame fail (its own `count()` may not compute all columns: try "
+    '`frame.write.format("noop").mode("overwrite").save()`)'
+)
+
+
 def _is_of_a_job(error: Exception) -> bool:
-    """Say whether Spark raised the error, and neither this package nor a disk of Spark's nor a lost JVM caused it."""
+    """Say whether Spark raised the error, and neither this package nor a disk of Spark's nor a lost session caused it."""
     made = type(error).__module__.partition(".")[0] in ("pyspark", "py4j")
-    return made and not is_lost_jvm(error) and from_text(str(error)) is None
+    return made and lost_session(error) is None and from_text(str(error)) is None
 
 
 _NAMED = re.compile(r"(?:^|[ :])(?:[\w$]+\.)*\w*(?:Error|Exception): .+|\[[A-Z_0-9.]+\] .+")
@@ -141,18 +153,28 @@ def _reason(text: str) -> str:
     return f"{found.strip():.500}"
 
 
-def is_lost_jvm(error: BaseException) -> bool:
-    """Say whether a call into Spark's JVM failed because the JVM no longer answers."""
-    named = type(error).__name__
+def lost_session(error: BaseException) -> ConfigError | None:
+    """Return the error for a session whose JVM or server no longer answers; None for another failure."""
+    named, text = type(error).__name__, str(error)
     # An error with neither an exception of Java's nor a trace is an empty answer (PySpark 3.5).
-    empty = named == "Py4JError" and re.fullmatch(r"An error occurred while calling \S+", str(error)) is not None
-    return isinstance(error, ConnectionError) or named == "Py4JNetworkError" or empty
+    empty = named == "Py4JError" and re.fullmatch(r"An error occurred while calling \S+", text) is not None
+    if isinstance(error, ConnectionError) or named == "Py4JNetworkError" or empty:
+        return ConfigError(
+            "Spark's JVM does not answer: it has ended, or was killed",
+            hint="PySpark cannot start another one in this process. Start the program (or the notebook's kernel) anew, with more spark.driver.memory "
+            f"if the JVM ran out of it. {_AS_BEFORE}",
+        )
+    unanswered = named == "SparkConnectGrpcException" and "UNAVAILABLE" in text
+    return lost_server() if named == "RetriesExceeded" or unanswered or "INVALID_HANDLE.SESSION" in text else None
 
 
-def lost_jvm() -> ConfigError:
-    """Return the error for a JVM that does not answer any more."""
+_AS_BEFORE = "The table is as it was before the call, or has the commit whole: table.history() shows it."
+
+
+def lost_server() -> ConfigError:
+    """Return the error for a server of Spark Connect that does not answer, or has forgotten the session."""
     return ConfigError(
-        "Spark's JVM does not answer: it has ended, or was killed",
-        hint="PySpark cannot start another one in this process. Start the program (or the notebook's kernel) anew, with more spark.driver.memory "
-        "if the JVM ran out of it. The table is as it was before the call, or has the commit whole: table.history() shows it.",
+        "The server of Spark Connect does not answer, or has forgotten the session: it has ended, was started anew, or cannot be reached",
+        hint="Check its address and its log. Then start another session: SparkSession.builder.remote(...).create(); and make its DataFrames anew. "
+        + _AS_BEFORE,
     )

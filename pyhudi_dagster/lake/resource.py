@@ -175,7 +175,8 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         return cast("SparkSession", session)
 
     def _session(self) -> Any:
-        session, fresh = spark_session.started(lambda: self.pyspark.spark_session)
+        remote = bool(getattr(self.pyspark, "remote", ""))
+        session, fresh = spark_session.started(lambda: self.pyspark.spark_session, remote=remote)
         self._started = self._started or fresh
         return session
 

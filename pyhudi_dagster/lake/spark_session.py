@@ -30,7 +30,6 @@ else:
 
 _GRACE = 2.0
 _LAST_WAIT = 5.0
-_WHAT = "A Spark session"
 _SPARKS_OWN = ("spark-submit", "spark-class", "org.apache.spark.")
 _log = logging.getLogger(__name__)
 
@@ -40,22 +39,20 @@ class SparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     This resource takes the settings of dagster-pyspark's lazy resource. That resource imports pyspark when definitions are loaded; this resource does
     not. Settings may be nested: {"spark": {"master": "local[2]"}} means {"spark.master": "local[2]"}.
+
+    ``remote="sc://server:15002"`` means a session of Spark Connect, which starts no JVM here. Give an address with a token as a `dagster.EnvVar`.
     """
 
     spark_config: dict[str, Any] = Field(default={}, description="Settings of the session, such as spark.master.")
+    remote: str = Field(default="", description="The server of Spark Connect, such as sc://server:15002.")
     _session: Any = PrivateAttr(default=None)
 
     @property
     def spark_session(self) -> Any:
         """The session, which starts on first use. Raises `MissingExtraError` if pyspark is not installed."""
         if self._session is None:
-            with orchestration.from_extra("spark", _WHAT):
-                from pyspark.sql import SparkSession  # noqa: PLC0415 - only runs need it
-
-            builder = SparkSession.builder
-            for name, value in _flat(self.spark_config):
-                builder = builder.config(name, value)
-            self._session = orchestration.started_spark(builder)
+            settings = dict(_flat({**self.spark_config, **({"spark.remote": self.remote} if self.remote else {})}))
+            self._session = orchestration.started_spark(settings)
         return self._session
 
 
@@ -67,15 +64,17 @@ def _flat(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, A
             yield above + name, value
 
 
-def started(session_of: Callable[[], Any]) -> tuple[Any, bool]:
-    """Return the session, and whether this call started it.
+def started(session_of: Callable[[], Any], *, remote: bool = False) -> tuple[Any, bool]:
+    """Return the session, and whether this call started it. A session of Spark Connect (``remote``) is always the resource's own.
 
     Raises `RunEndedError` if the step was interrupted during the start, and `MissingExtraError` if pyspark is not installed.
     """
-    with orchestration.from_extra("spark", _WHAT):
+    with orchestration.from_extra("spark", "A Spark session"):
         from pyspark import SparkContext  # noqa: PLC0415 - only here, where Spark is wanted
 
     interrupts.refuse_if_abandoned()
+    if remote:
+        return session_of(), True
     forget_dead_jvm()
     if SparkContext._active_spark_context is not None:
         return session_of(), False

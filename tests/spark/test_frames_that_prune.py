@@ -156,3 +156,20 @@ def test_a_row_that_moved_is_shown_with_the_value_of_its_folder(spark: Any, loca
     _same(frame, expected)
     for day in ("a", "b"):
         _same(frame.where(f"day = '{day}'"), expected.filter(pc.equal(expected["day"], day)))
+
+
+def test_a_spark_task_gets_only_its_own_part_of_a_large_plan(
+    spark: Any, location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rest of the plan would be in the memory of each task."""
+    from pyhudi_core.engine import spark_reading
+
+    table = _written(location, "MERGE_ON_READ", list(range(12)), pa.int32())
+    (task, *_) = table.scan().tasks()
+    limit = 2 * len(spark_reading.pickled([[task]])[0])
+    monkeypatch.setattr(spark_reading, "_PAYLOAD", limit)
+    packs = spark_reading._packed(table.scan().tasks(), 12)
+    assert len(packs) > 2
+    assert max(map(len, packs)) <= limit
+    _same(table.scan().to_spark(spark), table.scan().to_arrow())
+    _same(table.scan(where="p > 6").to_spark(spark).where("p < 9"), table.scan(where="p > 6 AND p < 9").to_arrow())

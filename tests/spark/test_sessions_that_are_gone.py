@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from support.tables import make
 
-from pyhudi_core.errors import ConfigError
+from pyhudi_core.engine import task_errors
+from pyhudi_core.errors import CommitAbortedError, ConfigError
+from pyhudi_core.orchestration import started_spark
 
 PROGRAM = """
 import importlib.util, os, sys
@@ -90,3 +92,38 @@ def test_every_door_says_that_the_session_is_stopped_or_its_jvm_gone(tmp_path: P
         timeout=300,
     )
     assert ran.stdout.endswith("all doors\n"), ran.stderr[-3000:]
+
+
+def test_a_server_of_spark_connect_that_does_not_answer_is_named_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PySpark tries for ten minutes."""
+    pytest.importorskip("grpc_status", reason="the extra connect is not installed")
+    from pyhudi_core.engine import spark_connect
+
+    monkeypatch.setattr(spark_connect, "_PATIENCE_S", 0.2)
+    with pytest.raises(ConfigError, match="server of Spark Connect does not answer") as caught:
+        started_spark({"spark.remote": "sc://127.0.0.1:9", "spark.sql.shuffle.partitions": 2})
+    assert "start another session" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(("said", "hint"), [
+    ("ExecutorLostFailure (executor 1 exited) Reason: Command exited with code 137", "spark.executor.memory"),
+    ("java.lang.OutOfMemoryError: Java heap space", "spark.executor.memory"),
+    ("java.net.SocketException: Connection reset", "spark.executor.memoryOverhead"),
+    ("[DIVIDE_BY_ZERO] Division by zero", "Mend what made the DataFrame fail"),
+])  # fmt: skip
+def test_a_process_that_ended_is_told_apart_from_rows_that_fail(said: str, hint: str) -> None:
+    from pyspark.errors import PySparkException
+
+    with pytest.raises(CommitAbortedError) as caught, task_errors.job_errors():
+        raise PySparkException(said)
+    assert hint in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    "said", ["[INVALID_HANDLE.SESSION_CHANGED] The handle is invalid", "INVALID_HANDLE.SESSION_NOT_FOUND"]
+)
+def test_a_session_that_its_server_has_forgotten_is_named(said: str) -> None:
+    from pyspark.errors import PySparkException
+
+    with pytest.raises(ConfigError, match="has forgotten the session"), task_errors.driver_errors():
+        raise PySparkException(said)
