@@ -58,12 +58,12 @@ class HudiOperator(BaseOperator):
             raise
 
     def note_read(self, table: hudi.HudiTable) -> None:
-        """Note for OpenLineage that the task reads this table."""
+        """Note for OpenLineage the table that the task reads."""
         if lineage.is_wanted():
             self._read += (TableUse.of(table),)
 
     def note_written(self, table: hudi.HudiTable, facts: Mapping[str, Any] | None = None) -> None:
-        """Note for OpenLineage that the task has written this table, and the facts of its commit."""
+        """Note for OpenLineage the table that the task has written, with the facts of the commit."""
         if lineage.is_wanted():
             try:
                 self._written += (TableUse.of(table, facts),)

@@ -142,7 +142,7 @@ class HudiHook(BaseHook):
 
 
 class ConnectionSettings:
-    """The content of a connection: the warehouse, and the options of storage and tables. Its text has no options, because some are secret."""
+    """The content of a connection: the warehouse, and the options of storage and tables. ``repr`` shows no options, because some are secret."""
 
     def __init__(self, warehouse: str, storage_options: dict[str, str], options: dict[str, str]) -> None:
         self.warehouse = warehouse

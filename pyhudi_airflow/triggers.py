@@ -204,7 +204,10 @@ class LakeWatch(SharedStreamProducer):
         self._unsaved: list[Save] = []
 
     async def open_stream(self) -> AsyncIterator[tuple[Any, Any]]:
-        """Look at all tables, then wait; a new watcher does not wait."""
+        """Look at all tables, and yield the looks at tables that have changed or that a watcher requests.
+
+        Then wait for ``poll_interval``. A request ends the wait.
+        """
         looker, tokens = Looker(), dict[str, object]()
         self.wanted.woken = asyncio.Event()  # one watcher of this loop
         while True:

@@ -1,7 +1,7 @@
 """Import modules when they are first used, so that a program waits only for the code that it calls.
 
-To open a table takes an eighth of the package, and few libraries. The other libraries take longer to import than pyarrow and numpy together. So the
-modules that `open_table` imports use `lazy` and `lazy_call` for them.
+To open a table, a program needs an eighth of the package, and few libraries. The other libraries take longer to import than pyarrow and numpy
+together. So the modules that `open_table` imports use `lazy` and `lazy_call` for the other libraries.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ class UpkeepLine:
 @dataclass(frozen=True, slots=True)
 @printable
 class UpkeepReport:
-    """The decisions and results of one call. False as a condition if something failed."""
+    """The decisions and results of one call of `upkeep`. False as a condition if something failed."""
 
     lines: tuple[UpkeepLine, ...] = ()
 

@@ -117,8 +117,8 @@ def add_output_entries(context: dg.OutputContext, key: dg.AssetKey, partition: s
 def with_output_named(context: dg.AssetExecutionContext, output: str) -> None:
     """Make this output the default of ``context.add_output_metadata(...)``.
 
-    The checks of an asset are outputs of its step, too, and with several outputs Dagster requires a name. Uses ``vars(context)``, where the method is
-    shadowed.
+    The checks of an asset are outputs of its step, too, and with several outputs Dagster requires a name. Uses ``vars(context)``: an entry there
+    replaces the method.
     """
     add = context.add_output_metadata
 

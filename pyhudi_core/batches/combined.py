@@ -65,7 +65,7 @@ _WAIT_MS = (8, 300)
 _GROWTH = 1.25
 """The factor between two waits. With 1.4, a writer sees its answer late by a fifth of the wait on average; with 1.25, by an eighth."""
 _ASKS = 8
-"""While another writer leads, one of so many looks asks for the lead, because the leader may have died."""
+"""While another writer leads, one look out of this number asks for the lead, because the leader may have died."""
 _GATHER, _MOST_GATHER_MS = 1 / 2, 300
 """A leader waits for the next batches of the writers that the last commit has answered.
 
@@ -354,7 +354,8 @@ class _Lead:
         own: the token of the leader's batch, if it has one.
         committed: the writes after which services run.
         answered: the answers of its commits, by token.
-        failed: errors that are not answers, by token of the batch that caused them. Such a batch still waits: its writer leads later, and is told.
+        failed: errors that are not answers, by token of the batch that caused them. Such a batch still waits: its writer leads later, and then gets
+            the error.
     """
 
     context: TableContext

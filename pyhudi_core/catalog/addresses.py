@@ -205,12 +205,15 @@ def new_location(address: CatalogAddress) -> str:
 
 
 def remove(address: CatalogAddress, table: FoundTable) -> None:
-    """Remove all names of a table from the catalog. Its files stay."""
+    """Remove all names of a table from the catalog. The files of the table stay."""
     _for_each(address, table, lambda catalog, one: catalog.remove(one))
 
 
 def mark(address: CatalogAddress, table: FoundTable, dropping: bool = True) -> None:
-    """Mark all names of a table: a drop of it has begun, so the names may be removed when the table is gone. Or remove the marks."""
+    """Mark all names of a table: a drop of the table has begun, so the names may be removed when the table is gone.
+
+    If ``dropping`` is false, remove the marks.
+    """
 
     def change(catalog: Catalog, one: CatalogTable) -> None:
         kept = {name: text for name, text in one.parameters.items() if name != DROPPING}

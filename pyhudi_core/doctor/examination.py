@@ -43,7 +43,7 @@ Progress = Callable[[str, int, int], None]
 @dataclass(frozen=True, slots=True)
 @printable
 class Limits:
-    """The limits of an examination. Everything beyond a limit is reported as not examined.
+    """The limits of the doctor's examination. Everything beyond a limit is reported as not examined.
 
     Attributes:
         metadata_bytes: largest file under ``.hoodie`` that is read.

@@ -23,7 +23,7 @@ _SHOWN = 40
 @dataclass(frozen=True, slots=True)
 @printable
 class Finding:
-    """One finding.
+    """One finding of the doctor.
 
     Attributes:
         kind, severity, area: the kind of the finding, its severity, and its area.

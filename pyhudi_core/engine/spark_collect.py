@@ -38,8 +38,8 @@ def collect_arrow(frame: DataFrame, schema: pa.Schema) -> pa.Table:
 def collect_at_most(frame: DataFrame, schema: pa.Schema, limit: int, *, share: int = 0) -> pa.Table | None:
     """Return all rows at the driver; None if they exceed ``limit`` bytes (then all are discarded).
 
-    In addition to the received bytes, the driver holds at most the share of each running task: together twice the limit, or 1 MB for each core. A
-    task that exceeds its ``share`` also counts as too many rows.
+    In addition to the received bytes, the driver holds at most one ``share`` for each running task. By default all shares together are at most twice
+    the limit, or 1 MB for each core if that is more. If the rows of one task exceed the share, the result is None, too.
     """
     session = session_of(frame.sparkSession)
     if session.is_at_driver(frame):

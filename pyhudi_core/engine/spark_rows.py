@@ -45,7 +45,7 @@ from pyhudi_core.errors import LimitExceededError
 
 _TARGET = "_pyhudi_target"
 _FEW = 64
-"""So few combinations of values are compared one by one. A join would cost another job."""
+"""Up to this number, combinations of values are compared one by one. A join would cost another job."""
 
 
 def arrow_schema(frame: DataFrame) -> pa.Schema:
@@ -307,7 +307,7 @@ def _key(schema: pa.Schema, key: KeyColumns) -> Column:
 
 
 _COUNT_BYTES = 64 << 20
-"""Rows that are counted at the driver, one for each combination of partition values or each file group, take at most so many bytes."""
+"""The maximum bytes of the counts at the driver, which are one row for each combination of partition values or each file group."""
 
 
 def _counts(counted: DataFrame, by: Sequence[str]) -> pa.Table:
@@ -328,7 +328,7 @@ def _values(table: pa.Table) -> list[list[Any]]:
 
 
 _NARROW = 1024
-"""Rows of so many bytes on average, as Spark estimates them, are narrow."""
+"""Rows of at most this number of bytes on average, as Spark estimates them, are narrow."""
 _UNLIMITED = {"spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1)}
 """Spark 4.1 and later measure a batch after each row, which takes as long as the conversion to Arrow itself; this value switches that off. Then only
 the number of rows (10,000) bounds a batch, which is enough for narrow rows."""

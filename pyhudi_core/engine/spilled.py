@@ -25,7 +25,7 @@ from pyhudi_core.engine.local import LocalDataset, LocalEngine, Part, counted, r
 from pyhudi_core.runtime.base import Executor
 
 _IN_MEMORY = 64 << 10
-"""So many bytes of a task's rows stay in memory instead of a file."""
+"""The maximum bytes of a task's rows that stay in memory instead of a file."""
 _TASK_BYTES = 32 << 20
 """Bytes of rows that a task may have in memory."""
 _NULL = np.iinfo(np.int32).min

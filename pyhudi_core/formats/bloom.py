@@ -43,13 +43,13 @@ _MAX_HASHES = 1024
 _LEAST_ENTRIES = 128
 _LEAST_BITS = 64
 
-# So few keys of one length are hashed one by one: each step over an array costs as much as some hundred numbers.
+# Up to this number, keys of one length are hashed one by one: each step over an array costs as much as some hundred numbers.
 _SINGLY = 12
-# A filter that is asked for so few keys is not unpacked.
+# A filter is not unpacked to look up at most this number of keys.
 _FEW_KEYS = 1_000
 # A filter that contains this share of absent keys is not worth its bytes and its hashes.
 _USELESS = 0.9
-# So many bytes of keys wait until their number is known.
+# Keys wait, up to this number of bytes, until their number is known.
 _WAITING_BYTES = 32 << 20
 _COUNTER_MOST = 2**31 - 1
 
@@ -100,10 +100,10 @@ class BloomFilter:
         """Return a filter without keys.
 
         Args:
-            entries: the number of keys for which a row is sized.
+            entries: the number of keys for which one row of bits is sized.
             fpp: the share of absent keys that are reported as contained, at that number of keys.
-            max_entries: a dynamic filter grows by rows up to the size for this many keys.
-            type_code: `DYNAMIC`, or `SIMPLE` with one row for all keys.
+            max_entries: a dynamic filter gets more rows of bits, up to the size for this number of keys.
+            type_code: `DYNAMIC`, or `SIMPLE` with one row of bits for all keys.
         """
         if entries < 1 or not 0 < fpp < 1 or type_code not in (DYNAMIC, SIMPLE):
             raise ValueError(f"no bloom filter for {entries} entries, fpp {fpp}, type {type_code}")

@@ -26,7 +26,7 @@ from pyhudi_core.errors import DataError
 LONGEST_ROW = 64 << 20
 """The maximum bytes of a row."""
 _MATCHED = 1_000
-"""So many rows are matched at once: a match holds a little memory for each of them."""
+"""The maximum number of rows that are matched at once: a match holds a little memory for each row."""
 _QUOTE = ord('"')
 _BOM, _UTF16 = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
 _QUOTED = rb'"[^"]*(?:""[^"]*)*'

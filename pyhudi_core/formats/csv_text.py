@@ -31,7 +31,7 @@ from pyhudi_core.errors import DataError
 from pyhudi_core.formats.csv_rows import whole_rows
 
 DECIDING_ROWS = 100_000
-"""So many rows of a file decide about the types of its columns."""
+"""The number of rows of a file that decide the types of its columns."""
 _PIECE_ROWS = 10_000
 _BLOCK_BYTES = 8 << 20
 _SHOWN = 40

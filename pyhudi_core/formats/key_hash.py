@@ -27,7 +27,7 @@ Ints = npt.NDArray[np.int64]
 _M = np.uint32(0x5BD1E995)
 _BLOCK = 1 << 14
 _MOST_SORTED = 5_000_000
-"""So many numbers are sorted to see whether one occurs twice, in 40 MB."""
+"""The maximum length of a column of integers that is sorted, in 40 MB, to see whether a value occurs twice."""
 
 
 def hash_keys(keys: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.uint32]:

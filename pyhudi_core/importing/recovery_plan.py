@@ -53,7 +53,7 @@ _COMPACTED = "whether the older log files of {} file groups are merged in their 
 @dataclass(frozen=True, slots=True)
 @printable
 class RecoveryPlan:
-    """The table that would be rebuilt; false if questions are open.
+    """The table that `recover` would rebuild; false if questions are open.
 
     Attributes:
         files: the files by requested time, in the order of time.

@@ -48,7 +48,7 @@ _SMALL = 1 << 20
 _AT_ONCE = 64 << 10
 """The same limit for other storages: reading some parts of such a file costs more than reading all of it."""
 FEW = 32
-"""At most so many keys or records are looked up and decoded one by one: a step over a column costs as much as some records."""
+"""Up to this number, keys and records are looked up and decoded one by one: a step over a column costs as much as some records."""
 Find = Callable[[HFileReader], Iterator[Entries]]
 
 

@@ -49,7 +49,7 @@ DUPLICATES_REPAIR = "duplicates"
 @dataclass(frozen=True, slots=True)
 @printable
 class WriteStat:
-    """One written file. ``path`` and ``change_logs`` are relative to the table; sizes are in bytes, counts in rows.
+    """One file that a commit wrote. ``path`` and ``change_logs`` are relative to the table; sizes are in bytes, counts in rows.
 
     Attributes:
         change_logs: the change logs of a base file, and ``change_log_sizes`` the size of each.

@@ -75,7 +75,7 @@ _NAME = re.compile(r"([0-9]+)(?:_([0-9]+))?\.([a-z]+)(?:\.([a-z]+))?", re.ASCII)
 @dataclass(frozen=True, slots=True, order=True)
 @printable
 class Instant:
-    """One action in one state.
+    """One action on the timeline, in one state.
 
     ``requested_time`` is also called begin time. ``completion_time`` is None unless the state is completed; completed files of older tables have no
     completion time either.

@@ -94,12 +94,12 @@ def partition_paths(batch: pa.RecordBatch, config: TableConfig) -> pa.Array:
 
 
 def escaped(text: str) -> str:
-    """Return a text with its special characters as ``%XX``: as folders are url-encoded, and as Hive names partitions."""
+    """Return a text with each special character replaced by ``%XX``, as Hudi encodes folders and Hive names partitions."""
     return _SPECIAL.sub(lambda match: f"%{ord(match.group()):02X}", text)
 
 
 def unescaped(text: str) -> str:
-    """Return a text with each ``%XX`` as its character."""
+    """Return a text with each ``%XX`` replaced by the character that it encodes."""
     return _ENCODED.sub(lambda match: chr(int(match.group(1), 16)), text)
 
 

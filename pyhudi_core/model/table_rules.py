@@ -83,7 +83,9 @@ def _columns(given: object, name: str = "not_null") -> tuple[str, ...]:
 @dataclass(frozen=True, slots=True)
 @printable
 class TableRules:
-    """The rules of a table. Give them to ``create_table(rules=...)``; ``table.alter`` changes them, ``table.rules`` returns them.
+    """The rules of a table: checks, not null, defaults, generated columns, comments, expiry.
+
+    Give the rules to ``create_table(rules=...)``; ``table.alter`` changes them, ``table.rules`` returns them.
 
     Attributes:
         checks: conditions by their names, in SQL: ``{"positive": "price > 0"}``. A row is refused if a condition is false for it; null passes.

@@ -25,7 +25,7 @@ Operation = Literal[
 ]
 OPERATIONS: tuple[str, ...] = get_args(Operation)
 _MOST = 10**9
-"""The largest count of commits, minutes, seconds or tables in a definition. Moments that are so many minutes away can still be computed."""
+"""The largest count of commits, minutes, seconds or tables in a definition. Moments that are this number of minutes away can still be computed."""
 _MOST_HOURS = 10**7
 """The largest limit in a definition; a limit may be one of hours."""
 _SHORT = {"cow": "copy_on_write", "mor": "merge_on_read"}

@@ -23,7 +23,7 @@ _FEW_ROWS = 1_000
 _BATCH, _SHORT_BATCH = 131_072, 32_768
 """The batch sizes.
 
-Batches are short if few rows are selected, so that less is decoded after the last of them. Even shorter ones would cost more than they save.
+Batches are short if few rows are selected, so that less is decoded after the last selected row. Even shorter batches would cost more than they save.
 """
 
 

@@ -294,7 +294,10 @@ PAGE_BYTES = "PYHUDI_MAX_PAGE_BYTES"
 
 
 def page_bytes() -> int | None:
-    """Return the limit in the environment variable `PAGE_BYTES`; None if it is not set. Raises `ConfigError` if the value is not a number."""
+    """Return the maximum inflated bytes of pages from the environment variable `PAGE_BYTES`; None if the variable is not set.
+
+    Raises `ConfigError` if the value is not a number.
+    """
     text = os.environ.get(PAGE_BYTES)
     if text is None:
         return None

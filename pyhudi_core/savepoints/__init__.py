@@ -1,1 +1,1 @@
-"""States whose files no clean deletes: savepoints, which are instants of the timeline, and holds, which end at a time."""
+"""Savepoints and holds: a clean deletes no file of their states. A savepoint is an instant of the timeline; a hold ends at a given time."""

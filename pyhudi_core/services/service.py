@@ -127,7 +127,7 @@ class Execution:
 @dataclass(frozen=True, slots=True)
 @printable
 class ServiceResult:
-    """The result of an execution; true if it changed something. Each service has a subclass with more fields.
+    """The result of the execution of a table service; true if the execution changed something. Each service has a subclass with more fields.
 
     Attributes:
         instants: the instants that the execution completed or moved.
@@ -167,7 +167,7 @@ R = TypeVar("R", bound=ServiceResult)
 @set_module("pyhudi")
 @printable
 class TableService(OfTable, ABC, Generic[R]):
-    """One service of one table; see the module's text. ``name`` is its attribute of the table, ``summary`` describes it in one line."""
+    """One table service of one table; see the module's docstring. ``name`` is its attribute of the table, ``summary`` describes it in one line."""
 
     name: ClassVar[str]
     summary: ClassVar[str]

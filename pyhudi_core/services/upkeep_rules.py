@@ -35,7 +35,7 @@ SERVICE_NAMES = (
 @dataclass(frozen=True, slots=True)
 @printable
 class UpkeepRules:
-    """The rules of auto mode.
+    """The rules of `upkeep`: which table services run, and when each one is due.
 
     Attributes:
         services: names of the services to run; None for all of the registry.

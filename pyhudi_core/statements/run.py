@@ -46,8 +46,8 @@ def sql(
     extra_metadata: Mapping[str, str] | None = None,
     pre_commit: Sequence[Validator] = (),
 ) -> pa.Table | Commit | HudiTable:
-    """Carry out one statement of Spark SQL with Hudi: a query, INSERT, UPDATE, DELETE, MERGE, CREATE TABLE, ALTER TABLE, DROP TABLE, SHOW,
-    DESCRIBE, CALL.
+    """Carry out one statement of Spark SQL with Hudi's extensions: a query, INSERT, UPDATE, DELETE, MERGE, CREATE TABLE, ALTER TABLE, DROP TABLE,
+    SHOW, DESCRIBE, CALL.
 
     A statement that writes is one commit. A statement that is not understood, or whose values do not fit, raises an error before anything is written.
 

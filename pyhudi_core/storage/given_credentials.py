@@ -1,4 +1,4 @@
-"""Credentials of storage options count more than those of the environment. The client library reads both, and does not know which is which."""
+"""Prefer credentials of storage options to credentials of the environment. The client library reads both, and does not know where each comes from."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from pyhudi_core.storage.kind import OtherNames
 def hidden_by_environment(
     given: Mapping[str, str], order: Sequence[str], fixed: Mapping[str, str], names: OtherNames, location: str
 ) -> tuple[str, str]:
-    """Return the given credential that a variable of the environment would hide from the client library: its name there, and its value. ("", "") if
-    none is hidden.
+    """Find the given credential that a variable of the environment would hide from the client library.
+
+    Returns the name of the credential in the client library, and its value; ("", "") if no credential is hidden.
 
     Args:
         given: the storage options.

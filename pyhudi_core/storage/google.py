@@ -55,8 +55,8 @@ class GoogleOptions:
     application_credentials: str = storage_option(
         "application_credentials",
         "",
-        "A file with application default credentials (`GOOGLE_APPLICATION_CREDENTIALS`); without any of these the machine's account is"
-        " asked for, as on GKE with workload identity.",
+        "A file with application default credentials (`GOOGLE_APPLICATION_CREDENTIALS`); without any of these options the account of"
+        " the machine is used, as on GKE with workload identity.",
     )
     bearer_token: Secret = secret_option(
         "bearer_token", "An OAuth token, which is not renewed (`GOOGLE_BEARER_TOKEN`)."

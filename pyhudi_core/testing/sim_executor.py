@@ -18,7 +18,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 OUT_OF_TURN = "out_of_turn"
 _WIDTH = 16
-"""So many calls are made at once at most, as the capabilities of an object store say."""
+"""The maximum number of calls that are made at once, as the capabilities of an object store say."""
 
 
 class RoundCount:

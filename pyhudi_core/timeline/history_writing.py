@@ -120,8 +120,7 @@ class HistoryWriter:
         """Remove all manifests except the newest ``kept``, and data files that none of these lists.
 
         Args:
-            before: the listing of the folder from before this writer's manifest was made. A file in it that no manifest
-                lists was added for a
+            before: the listing of the folder from before this writer's manifest was made. A file of the listing that no manifest lists belongs to a
                 manifest that will never be made.
         """
         numbers = sorted(self._numbers())

@@ -146,7 +146,7 @@ class Terms:
         purpose: the reason why the lock is acquired, for messages.
         expected: instants that the listing of the timeline must show if their files exist.
         any_lock: whether the decision may be made under any lock, even an expired one. This is for rollbacks, which the record alone keeps safe.
-        seems_alive: says, without a storage call, whether all other processes certainly consider the deciding process alive now.
+        seems_alive: says, without a storage call, whether it is certain that all other processes consider the deciding process alive now.
         looked_ahead: whether the caller has called `look_ahead` just now.
         prepared: called after the swap, before anything is published, if the decision is part of a decision over several tables.
         look: reads the inputs of the intent other than the timeline. Called before each intent is built, concurrently with the listing of the
@@ -306,9 +306,7 @@ class _Deciding:
         )
 
     def look_beside(self) -> None:
-        """Read the inputs of the decision during the request for a free lock. When the lock is acquired, the lock shows whether these inputs are
-        still valid.
-        """
+        """Read the inputs of the decision during the request for a free lock. They are used only if nobody has held the lock since."""
         self.beside = Ahead.of(self._found)
 
     def _found(self) -> _Found:

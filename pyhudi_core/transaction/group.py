@@ -120,7 +120,7 @@ class Member:
         time: the completion time, the same in all tables.
         prepared: a function. The decision calls the function after the record of this table has the intent. The function must raise an error if the
             group is not committed; then nothing is published.
-        seems_alive: whether other processes certainly consider the writer of every part alive now.
+        seems_alive: whether it is certain that other processes consider the writer of every part alive now.
     """
 
     group: Group

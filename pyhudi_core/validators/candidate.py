@@ -60,7 +60,7 @@ class FoundRows:
 @dataclass(frozen=True, slots=True)
 @printable
 class Candidate:
-    """The staged commit.
+    """The staged commit that a validator examines.
 
     Attributes:
         attempt: the attempt, with all its files written.

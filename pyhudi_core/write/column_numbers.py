@@ -23,7 +23,7 @@ from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.commit import Attachment
 
 _LATEST = 10
-"""The history is published again when its commit is not one of so many newest ones. Archival always keeps more by default."""
+"""The history is published again when its commit is not one of this number of newest commits. By default, archival always keeps more commits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -307,7 +307,7 @@ class Write:
     def again(self, conflict: CommitConflictError) -> None:
         """After a conflict, wait, then plan and write again from the table's present state; the batch is not evaluated again.
 
-        Raises the conflict if that would not help, if the state from which the data was read is gone, or after too many attempts.
+        Raises the conflict if another attempt would not help, if the state from which the data was read is gone, or after too many attempts.
         """
         self.give_up(conflict)
         self._run.retries.wait(conflict)

@@ -29,9 +29,9 @@ Work = Callable[[pa.Table, Iterable[pa.Table]], pa.Table]
 """Makes rows of the given rows and of parts of the table's rows."""
 
 _PART_BYTES = 64 * 2**20
-"""In this process, so many bytes of the table's rows are looked at at a time."""
+"""In this process, the table's rows are examined in parts of about this number of bytes."""
 _TASK_BYTES = 16 * 2**20
-"""On Spark there is one task for so many bytes of the table's files, which are several times larger in memory."""
+"""On Spark there is one task for this number of bytes of the table's files, which are several times larger in memory."""
 _GIVEN = "_pyhudi_given"
 
 

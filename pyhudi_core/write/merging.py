@@ -58,7 +58,7 @@ from pyhudi_core.write.result import Commit
 from pyhudi_core.write.states import load
 
 _MOST_VALUES = 10_000
-"""On Spark so many values of a column come to the driver, to leave out files; of more only the least and the greatest."""
+"""The maximum number of values of a column that Spark sends to the driver, to skip files. Of more, it sends only the least and the greatest."""
 OpenWrite = Callable[[], AbstractContextManager[Write]]
 """Opens the write of a merge."""
 

@@ -75,14 +75,14 @@ class WorkloadProfile:
 
 
 _PART_ROWS, _PART_BYTES = 125_000, 96 << 20
-"""At most so many rows, and about so many bytes of Arrow, of a new group are in a task's memory at once."""
+"""At most this number of rows, and about this number of bytes of Arrow, of a new group are in a task's memory at once."""
 _ARROW_TO_PARQUET = 0.5
 _WORTH, _CHEAP = 8, 48 << 10
-"""A base file takes new keys if it is at most so many times as large as they are, or has at most so many bytes."""
+"""A base file takes new keys if it is at most ``_WORTH`` times as large as the new rows, or has at most ``_CHEAP`` bytes."""
 _MOST_SMALL = 16
-"""A partition with so many small file groups without logs gets no more of them for a few new keys."""
+"""A partition with this number of small file groups without logs gets no further small file group for a few new keys."""
 _MANY = 8
-"""So many new files are announced together."""
+"""From this number on, new files are announced together."""
 _TELLING_SIZE = 4 << 20
 """Smaller files say little about rows: their footers take much of them, up to 430 KB for the bloom filter of a file that Hudi wrote."""
 

@@ -581,12 +581,12 @@ def before_rows(case: Case) -> None:
 
 
 def after_rows(case: Case) -> None:
-    """Raise the error of the first rule that refuses the columns that an operation would leave."""
+    """Raise the error of the first rule that refuses the columns that the table would have after an operation."""
     _ask(AFTER_ROWS, case)
 
 
 def at_begin(case: Case) -> None:
-    """Raise the error of the first rule that refuses an attempt, by the table's properties or by the state in which it began."""
+    """Raise the error of the first rule that refuses an attempt, by the table's properties or by the state in which the attempt began."""
     _ask(AT_BEGIN, case)
 
 

@@ -18,7 +18,7 @@ from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.transaction import waiting_rows
 
 IN_MEMORY = 64 << 20
-"""So many bytes of rows are written from memory, more from files."""
+"""The maximum bytes of rows that are written from memory. More rows are written from files."""
 _PART_BYTES = 32 << 20
 """Of the rows of one file."""
 _BATCH_ROWS = 65_536

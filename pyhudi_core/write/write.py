@@ -93,7 +93,7 @@ from pyhudi_core.write.streams import Streams
 from pyhudi_core.write.tasks import KEY_CHANGES, Written
 
 _FEW = 100_000
-"""A write of so many rows is short."""
+"""A write of at most this number of rows is short."""
 
 
 @dataclass(slots=True)

@@ -80,7 +80,7 @@ def _with_tables(component: HudiLakeComponent) -> str:
 
 
 def unfit_field(component: HudiLakeComponent) -> str:
-    """Return the field of a component with which no table could be opened."""
+    """Return the name of the field of a component whose value makes it impossible to open a table."""
     for field, storage_options in (("warehouse", {}), ("storage_options", component.storage_options)):
         try:
             orchestration.refuse_unfit_options({}, location=component.warehouse, storage_options=storage_options)
@@ -90,7 +90,7 @@ def unfit_field(component: HudiLakeComponent) -> str:
 
 
 def refuse_equal_keys(one: HudiLakeComponent, others: Iterable[HudiLakeComponent]) -> None:
-    """Raise `InvalidOptionError` for an asset that components of several lakes have, or a component twice."""
+    """Raise `InvalidOptionError` for an asset that components of several lakes have, or that one component has twice."""
     having: dict[dg.AssetKey, str] = {}
     for component in (one, *others):
         for key in component.asset_keys():
@@ -105,7 +105,7 @@ def refuse_equal_keys(one: HudiLakeComponent, others: Iterable[HudiLakeComponent
 
 
 def refuse_twins_of(one: HudiLakeComponent, other: HudiLakeComponent) -> None:
-    """Raise `InvalidOptionError` if two components of a lake both make definitions with one name, or for one table."""
+    """Raise `InvalidOptionError` if two components of a lake make definitions with the same name, or for the same table."""
     both = sorted(one.table_keys() & other.table_keys())
     components = f"The components {one.name} and {other.name}"
     if both:

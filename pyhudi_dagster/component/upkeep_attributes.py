@@ -95,7 +95,7 @@ class LakeCheck(dg.Model, dg.Resolvable):
     )
 
     def made(self) -> HudiCheck:
-        """Return the check. Raises `InvalidOptionError` for attributes of a schedule that the check does not have."""
+        """Return the check. Raises `InvalidOptionError` for attributes of a schedule if the check has no schedule."""
         of_schedule = {"name_of_job": self.name_of_job, "timezone": self.timezone}
         fix = "Add cron, whose schedule has it, or remove it."
         refuse_unused(f"The check {self.name}", {} if self.cron else of_schedule, fix)

@@ -33,9 +33,9 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     Dagster's UI shows the configuration of resources as it is written. So write a secret as dg.EnvVar: the UI then shows the variable's name. Tables
     are opened without a JVM. A Spark session starts when an asset first uses the session, and ends with the run.
 
-    The translator is the default of assets whose module has this lake under its resource key, above them. The key of an asset is fixed when its
-    function is defined. So an asset that is defined before its lake, or sees the lake under another name, needs its own translator; the builders and
-    checked_definitions refuse such an asset without one.
+    The translator is the default for the assets of a module, if the module defines this lake above the assets, in a variable that is named after the
+    resource key. The key of an asset is fixed when its function is defined. So an asset needs its own translator if the asset is defined before its
+    lake, or if its module has the lake under another name. The builders and checked_definitions refuse such an asset without a translator.
     """
 
     warehouse: str = Field(description="Location of the tables: a folder or an s3:// address.")

@@ -104,11 +104,11 @@ def build_hudi_checks(
 
     | check | passes if | default limit |
     |---|---|---|
-    | ``no_stuck_instants`` | dead writers left nothing, and no plan waits longer than so many minutes | 60 |
-    | ``compaction_lag`` | so many delta commits since the last compaction, or fewer | 20 |
-    | ``data_freshness`` | the newest commit with rows (with ``column=`` its newest value) is at most so many hours old | 24 |
-    | ``commit_retries`` | none of the last commits was planned again more often | 5 |
-    | ``events_have_commits`` | the table has every commit that a materialization of so many hours names | 24 |
+    | ``no_stuck_instants`` | no write of a dead writer is pending, and no plan waits longer than the limit, in minutes | 60 |
+    | ``compaction_lag`` | at most this number of delta commits followed the last compaction | 20 |
+    | ``data_freshness`` | the newest commit with rows (with ``column=`` its newest value) is at most this number of hours old | 24 |
+    | ``commit_retries`` | none of the last commits was planned again more often than this | 5 |
+    | ``events_have_commits`` | the table has every commit that a materialization of the last hours names | 24 |
     | ``timeline_readable`` | the table can be read (part of each ``@hudi_asset``, and for other tables of `build_hudi_timeline_sensor`) | |
 
     Args:

@@ -204,8 +204,8 @@ class ReconcileConfig(dg.Config):
 def build_hudi_reconcile(lake: HudiLakeResource, assets: HudiAssets, *, name: str | None = None) -> dg.Definitions:
     """Return definitions with a job that runs `reconcile` for the assets. Merge them with the other definitions.
 
-    Run it after Dagster's database was lost. Its output shows, for each table, the missing events and the events without a commit. A table that could
-    not be read fails the run, after the others were reconciled.
+    Run the job after Dagster's database was lost. The output of the job shows, for each table, the missing events and the events without a commit. If
+    a table cannot be read, the run fails after the other tables were reconciled.
 
     Args:
         lake: the lake resource of the assets.

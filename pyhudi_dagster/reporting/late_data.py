@@ -1,7 +1,7 @@
-"""Report late data: partitions outside a run that the run's commit also changed.
+"""Report late data: partitions that a run's commit changed although they do not belong to the run.
 
-Dagster counts an event of a run as work of that run: a materialization of another partition raised a backfill above 100 %, and marked a partition as
-successful that never ran. Therefore a late partition whose last run succeeded gets a materialization **outside any run**, and the new data version
+Dagster counts an event of a run as work of that run: a materialization of another partition raised a backfill above 100 %, and marked a partition
+that never ran as successful. Therefore a late partition whose last run succeeded gets a materialization **outside any run**, and the new data version
 starts the downstream assets again. Any other late partition (a partition that never ran, whose run failed, or whose run is still active) gets an
 observation in the run. If the run of such a partition succeeds, the materialization of that run announces the late rows, too.
 """

@@ -28,7 +28,7 @@ from pyhudi_dagster.timeline.timeline_view import entries_until, operation_name,
 
 PARTITIONS_SHOWN = 30
 MOST_BYTES = 8 * 1024
-"""Maximum size of the chart and the table rows together. Table headers and plain entries need nearly as much again."""
+"""Maximum size of the chart and the table rows together. Table headers and plain entries need nearly the same number of bytes in addition."""
 OVERVIEW = ("dagster/row_count", "dagster/size_bytes")
 """The entries that Dagster's overview takes from the newest materialization, or otherwise from the newest observation."""
 

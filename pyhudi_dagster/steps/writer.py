@@ -51,7 +51,7 @@ class CompletedCommit:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the commit contains only positions. Such a commit gets no materialization, and no new data version."""
+        """Whether the commit wrote no file, and only stores positions of read changes. It gets no materialization, and no new data version."""
         return self.commit.metadata.is_empty
 
 

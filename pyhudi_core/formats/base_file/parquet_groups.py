@@ -40,7 +40,7 @@ _READ_BYTES = 32 << 20
 _LEVEL_BYTES = 4
 _NUMBER_BYTES = 4
 _PADDING_BYTES = 100
-"""Arrow reads so many bytes more of files of an old writer, which wrote a wrong length."""
+"""An old writer stored a wrong length in its files. Arrow reads up to this number of additional bytes of these files."""
 
 
 class RowGroups:

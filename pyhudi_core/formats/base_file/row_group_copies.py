@@ -180,7 +180,7 @@ def ended(footer: bytes) -> bytes:
 
 
 def _moved(structure: bytes, by: int) -> bytes:
-    """Return the structure of a column whose pages begin so many bytes later."""
+    """Return the structure of a column whose pages begin ``by`` bytes later."""
     fields, spans = thrift_struct(structure)[0], field_spans(structure)[0]
     begin, _ = spans[_META_DATA]
     inner = {number: span for number, span in field_spans(structure, begin)[0].items() if number in _PAGES}

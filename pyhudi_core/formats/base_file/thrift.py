@@ -12,7 +12,7 @@ from typing import Any
 
 _MAX_DEPTH = 16
 _LONG = 15
-"""The size in the head of a list that has so many items or more; the number follows."""
+"""The size in the head of a list that has this number of items or more; the real number follows."""
 # Types of the compact protocol.
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
 

@@ -56,7 +56,7 @@ _MAX_EXPANSION = 8
 # A row group is copied as bytes if it has this share of the rows of a full one, or of its bytes; smaller ones join their neighbours.
 _COPIED_SHARE = 4
 _MOST_COPIED = 4
-"""A row group that has so many times the bytes of a full one is not copied, but decoded in parts."""
+"""A row group with more than this number of times the bytes of a full row group is not copied, but decoded in parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class BaseFileWriter:
                 self._flush()
 
     def may_copy(self, row_groups: Sequence[int]) -> bool:
-        """Return whether it is worth it to look at the row groups of another file, which have so many rows, for `copies`."""
+        """Return whether `copies` may take row groups of another file. ``row_groups``: the number of rows of each row group."""
         return len(row_groups) > 1 or any(rows * _COPIED_SHARE >= self._row_group_rows for rows in row_groups)
 
     def copies(self, group: StoredRowGroup | None) -> bool:

@@ -18,7 +18,7 @@ from pyhudi_core.formats.avro.cursor import Ints
 Bytes = npt.NDArray[np.uint8]
 
 PADDING = 32
-"""So many bytes must be behind the list."""
+"""The number of bytes that must follow the list."""
 WINDOW = 1 << 18
 _MOST_ORDERINGS = 16
 _PRESENT = 2

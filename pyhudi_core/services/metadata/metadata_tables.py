@@ -228,7 +228,7 @@ def _drop(context: TableContext) -> Dropped:
 
 
 def _removal(transaction: Transaction, timeline: Timeline) -> StagedIntent | None:
-    """Return the removal, on this timeline; None if nothing is listed any more."""
+    """Return the intent that removes the metadata table; None if the properties of the table list no partition of it any more."""
     context = transaction.context
     config = TableConfig.from_properties(properties_file.read(context.storage), table=context.table)
     if not config.metadata_partitions and not config.metadata_partitions_inflight:

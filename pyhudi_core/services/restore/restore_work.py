@@ -37,7 +37,7 @@ class Undone:
 
 @dataclass(frozen=True, slots=True)
 class RestoreWork:
-    """The list. ``cleans`` are the requested times of planned cleans that are removed, too."""
+    """The list of what a restore deletes. ``cleans``: the requested times of planned cleans that the restore removes, too."""
 
     undone: tuple[Undone, ...]
     cleans: tuple[str, ...] = ()

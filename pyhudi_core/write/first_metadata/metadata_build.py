@@ -1,13 +1,13 @@
 """Make a metadata table for a table without one, or a further partition of an existing metadata table (specification, "Metadata Table").
 
-Before the decision, no file of it is below ``.hoodie/metadata``. Its files are made from one state of the table, and staged. Then one decision
+Before the decision, no new file is below ``.hoodie/metadata``. The new files are made from one state of the table, and staged. Then one decision
 publishes the files together with the list in the table's properties; any process can finish the publication. If an instant completed after that
 state, the decision is refused, and the build begins again. So readers see a complete metadata table or none. A process that dies leaves only staged
 bytes; the next writer removes them.
 
 The build has no instant on the table's timeline; Hudi's has none either. Its reservation (the heartbeat) takes the place of an instant: the decision
-is valid as long as that file exists. A write of ours that runs at the same time is planned again by its own commit, because it does not know the new
-partitions. A pending write of another program would not be planned again, so nothing is built while one is pending.
+is valid as long as the heartbeat file exists. A write of this package that runs at the same time is planned again when it commits, because it does
+not know the new partitions. A pending write of another program would not be planned again, so nothing is built while one is pending.
 """
 
 from __future__ import annotations

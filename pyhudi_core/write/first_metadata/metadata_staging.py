@@ -23,7 +23,7 @@ from pyhudi_core.transaction.publication import digest
 from pyhudi_core.transaction.record import Publication, PublicationKind
 
 _LITTLE = 1 << 20
-"""So many bytes are held in memory until all files of a build are staged, and so many little files are staged as one."""
+"""The maximum bytes of a little file. Little files stay in memory, and are staged together in files of about this size."""
 _log = logging.getLogger(__name__)
 
 

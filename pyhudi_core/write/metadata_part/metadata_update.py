@@ -51,7 +51,7 @@ from pyhudi_core.write.refusals import Case, at_begin
 from pyhudi_core.write.tasks import Written
 
 _HELD = 16 << 20
-"""So many bytes of log files are held in memory, on a network storage, until the commit is checked."""
+"""On a network storage, the maximum bytes of log files that stay in memory until the commit is checked."""
 _VERSION = 2
 """Of the log files that are written here; those of the record index that come before them have 1."""
 _OF_CLEANS = frozenset({names.FILES, names.COLUMN_STATS, names.BLOOM_FILTERS})
