@@ -79,8 +79,12 @@ def _concealed(key: str, value: object) -> object:
         return concealed(value)
     if not isinstance(value, str) or isinstance(value, Secret):
         return value
-    hidden = is_secret(key) or key.lower() in _SHORT_NAMES or masked_text(value) != value
-    return Secret(value) if hidden else value
+    return Secret(value) if holds_secret(key, value) else value
+
+
+def holds_secret(key: str, value: str) -> bool:
+    """Return whether an option is secret by its name or by its value, such as an address with a password."""
+    return is_secret(key) or key.lower() in _SHORT_NAMES or masked_text(value) != value
 
 
 def takes_options(function: _F) -> _F:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
-from pydantic import Field, PrivateAttr
+from pydantic import ConfigDict, Field, PrivateAttr
 
 from pyhudi_core import orchestration
 from pyhudi_core.lazy import lazy
@@ -42,7 +42,11 @@ class SparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     not. Settings may be nested: {"spark": {"master": "local[2]"}} means {"spark.master": "local[2]"}.
     """
 
-    spark_config: dict[str, Any] = Field(default={}, description="Settings of the session, such as spark.master.")
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+    spark_config: dict[str, Any] = Field(
+        default={}, repr=False, description="Settings of the session, such as spark.master."
+    )
     _session: Any = PrivateAttr(default=None)
 
     @property
