@@ -150,7 +150,7 @@ class ConnectionSettings:
         self.options = options
 
     def __repr__(self) -> str:
-        return f"Settings of the warehouse {self.warehouse}"
+        return f"Settings of the warehouse {orchestration.masked_text(self.warehouse)}"
 
     @property
     def lake(self) -> hudi.Lake:
@@ -191,7 +191,7 @@ class ConnectionSettings:
 def mask_secrets(options: Mapping[str, object]) -> None:
     """Register secret values of options, which no log may show."""
     for name, value in options.items():
-        if value and orchestration.is_secret(name):
+        if value and orchestration.holds_secret(name, str(value)):
             mask_secret(str(value))
 
 

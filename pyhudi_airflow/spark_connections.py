@@ -66,7 +66,7 @@ def settings_of_connection(connection: Any, conn_id: str) -> dict[str, str]:
     extra = {name: value for name, value in connection.extra_dejson.items() if value not in (None, "")}
     settings = {name: _text(extra.pop(name)) for name in list(extra) if name.startswith("spark.")}
     for name, value in settings.items():
-        if orchestration.is_secret(name):
+        if orchestration.holds_secret(name, value):
             mask_secret(value)
     return {
         **settings,
@@ -104,8 +104,10 @@ def _of_server(connection: Any, extra: Mapping[str, Any], conn_id: str) -> dict[
     if connection.login:
         parts.append(f"user_id={quote(connection.login, safe='')}")
     if connection.password:
+        token = quote(connection.password, safe="")
         mask_secret(connection.password)
-        parts.append(f"token={quote(connection.password, safe='')}")
+        mask_secret(token)  # Spark's errors show the address with it
+        parts.append(f"token={token}")
     for name, value in extra.items():
         if name != "use_ssl":
             raise _unknown(name, conn_id)

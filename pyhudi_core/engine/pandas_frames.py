@@ -39,6 +39,16 @@ def pandas_table(frame: Any, known: pa.Schema | None = None) -> pa.Table:
     ``known``: the columns of the table. Map columns take their type from the table, because a frame has lists of pairs for maps.
     """
     _refuse_doubled(frame)
+    try:
+        return _converted(frame, known)
+    except UnicodeEncodeError as error:
+        raise SchemaMismatchError(
+            f"The pandas DataFrame has a name or a text with an incomplete character (a lone surrogate): {error.object!r:.80}",
+            hint="Decode the bytes from which the text comes as UTF-8.",
+        ) from error
+
+
+def _converted(frame: Any, known: pa.Schema | None) -> pa.Table:
     maps = {} if known is None else _maps(frame, known)
     table = pa.Table.from_pandas(frame.drop(columns=[*maps]) if maps else frame, preserve_index=False)
     if maps:

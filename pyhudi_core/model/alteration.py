@@ -18,6 +18,7 @@ from pyhudi_core.errors import InvalidOptionError, SchemaMismatchError
 from pyhudi_core.model.help_pages import see
 from pyhudi_core.model.meta_fields import IS_DELETED, META_FIELDS, OPERATION
 from pyhudi_core.model.numbering import Origins, column_paths, with_parts
+from pyhudi_core.model.safe_path import refuse_incomplete
 from pyhudi_core.model.schema_types import holds_all, joined, logical_fields, logical_type
 from pyhudi_core.model.table_rules import RuleChanges
 
@@ -56,6 +57,7 @@ class ColumnChanges:
             rules or RuleChanges(),
         )
         _refuse_paths(changes.rename.values())
+        refuse_incomplete("alter", (*changes.add, *changes.rename.values()))
         if changes == cls():
             raise InvalidOptionError(
                 "alter changes nothing", hint='For example alter(rename={"a": "b"}, add={"c": pa.int64()}, drop=["d"]).'

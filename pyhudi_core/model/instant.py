@@ -174,6 +174,9 @@ def parse_time(text: str) -> datetime | None:
     return moment + timedelta(milliseconds=int(digits[14:]))
 
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
 def epoch_ms(text: str, *, utc: bool) -> int | None:
     """Return the epoch milliseconds of an instant time; None if it is no date, or one that this zone moves out of the calendar."""
     moment = parse_time(text)
@@ -183,7 +186,7 @@ def epoch_ms(text: str, *, utc: bool) -> int | None:
         zoned = moment.replace(tzinfo=UTC) if utc else moment.astimezone()
     except (ValueError, OverflowError):
         return None
-    return int(zoned.timestamp() * 1000 + 0.5)
+    return (zoned - _EPOCH) // timedelta(milliseconds=1)  # integers: a rounded number is one off before 1970
 
 
 def time_after(text: str) -> str:

@@ -15,8 +15,8 @@ _T = TypeVar("_T")
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 _WORDS = (
-    rb"(?:passwords?|passwd|pwd|passphrase|secrets?|credentials?|access[._-]?key(?:[._-]?id)?|secret[._-]?key|account[._-]?key|"
-    rb"master[._-]?key|connection[._-]?string|(?:session|access|refresh|security|auth)[._-]?token|sas[._-]?(?:token|key)|azure[._]sas|api[._-]?key|private[._-]?key|bearer)"
+    rb"(?:passwords?|passwd|pwd|passphrase|passcode|secrets?|credentials?|access[._-]?key(?:[._-]?id)?|secret[._-]?key|account[._-]?key|"
+    rb"master[._-]?key|connection[._-]?string|(?:session|access|refresh|security|auth|(?<![a-z])id)[._-]?token|sas[._-]?(?:token|key)|azure[._]sas|api[._-]?key|private[._-]?key|bearer)"
 )
 _PARAMETERS = (
     rb"(?:sig|signature|x-amz-signature|x-amz-credential|x-amz-security-token|awsaccesskeyid|token|password|key)"
@@ -24,17 +24,32 @@ _PARAMETERS = (
 # Time is linear in the text: a pattern starts only where a piece begins (the lookbehinds), and no two starts read the same piece to its end.
 # A group is never repeated possessively: Python 3.11 then keeps what the failed last attempt has read.
 _ADDRESS = re.compile(rb"(?<=://)[^/\s:@\"'\\]*:[^/\s\"'\\]+(?=@)")
+_TOKEN = re.compile(
+    rb"(?:(?<=http://)|(?<=https://))[^/\s:@\"'\\]++(?=@)"  # alone before the host
+    rb"|(?<![\w-])eyJ[\w-]++\.eyJ[\w-]++\.[\w-]++",  # of JSON (JWT)
+    re.ASCII,
+)
+_ORACLE = re.compile(rb"(jdbc:oracle:\w{1,8}:[^\s/@:\"']*+/)([^\s:\"']+(?=@))", re.IGNORECASE | re.ASCII)
+_DIGEST = re.compile(
+    rb"((?<![\w.-])digest(?:[\"'],\s{0,4}b?[\"']|:)(?!sha\d)[^\s:/\"']*+:)([^\s\"',;)]+)", re.IGNORECASE
+)
 _QUERY = re.compile(rb"((?:[?&;]|%3F|%26|\\u0026)" + _PARAMETERS + rb"(?:=|%3D))([^&\s\"'<>\\/]+)", re.IGNORECASE)
 _AMAZON = re.compile(rb"(?<![A-Z0-9])(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Z0-9])(?::[^\s@/]{1,200}(?=@))?")
+_LIST = rb"\[(?:[^\]\"'\\]++|\\[\s\S]?|\"[^\"\\]*+(?:\\[\s\S]?[^\"\\]*+)*\"?|'[^'\\]*+(?:\\[\s\S]?[^'\\]*+)*'?)*\]?"
+_YAML = (
+    rb"[|>][-+0-9]{0,2}[ \t]{0,8}(?:[\r\n]++[ \t]++[^\r\n]*+)+|-[ \t]++[^\r\n]*+(?:[\r\n]++[ \t]*+-[ \t]++[^\r\n]*+)*"
+)
 _OPTION = re.compile(
-    rb"((?<![\w.-])(?=[\w.-]*" + _WORDS + rb")[\w.-]++\\{0,8}[\"']?(?:\s{0,8}(?:=>|:=|[=:])\s{0,8}|>))"
-    rb"(\"[^\"\\\x00-\x1f]*(?:\\[^\x00-\x1f][^\"\\\x00-\x1f]*)*|'[^'\\\x00-\x1f]*(?:\\[^\x00-\x1f][^'\\\x00-\x1f]*)*"
-    rb"|\\{1,8}[\"'][^\"'\\\x00-\x1f]*|[^\s\"',;}\r\n]+)",
+    rb"((?<![\w.-])(?=[\w.-]*"
+    + _WORDS
+    + rb")[\w.-]++(?:%22|\\{0,8}[\"']?)(?:\s{0,8}(?:=>|:=|[=:]|%(?:25)?3[AD])\s{0,8}|>))"
+    rb"(b?\"[^\"\\\x00-\x1f]*(?:\\[^\x00-\x1f][^\"\\\x00-\x1f]*)*|b?'[^'\\\x00-\x1f]*(?:\\[^\x00-\x1f][^'\\\x00-\x1f]*)*"
+    rb"|\\{1,8}[\"'][^\"'\\\x00-\x1f]*|" + _LIST + rb"|" + _YAML + rb"|[^\s\"',;}\r\n]+)",
     re.IGNORECASE,
 )
 _HEADER = re.compile(rb"((?<![\w.-])(?:bearer|basic)\s{1,4})([\w.~+/=-]{16,})", re.IGNORECASE | re.ASCII)
 _PRIVATE_KEY = re.compile(rb"(-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----)([^-]*(?:-(?!----)[^-]*)*)")
-_QUOTES = re.compile(rb"\\*[\"']")
+_QUOTES = re.compile(rb"b?\\*[\"']")
 _KEY = re.compile(rb"(?:^|[._-])" + _WORDS + rb"(?:$|[._-])", re.IGNORECASE)
 
 _SHORT_NAMES = ("key", "token", "access_key_id")
@@ -45,6 +60,9 @@ def masked(data: bytes, *, options: bool = True) -> bytes:
     """Return bytes of the same length with masked secrets; ``options=False`` does not mask the values of options (``key=value``)."""
     data = _PRIVATE_KEY.sub(_second, data)
     data = _ADDRESS.sub(_all, data)
+    data = _TOKEN.sub(_all, data)
+    data = _ORACLE.sub(_second, data)
+    data = _DIGEST.sub(_second, data)
     data = _QUERY.sub(_second, data)
     data = _AMAZON.sub(_all, data)
     data = _HEADER.sub(_second, data)
@@ -79,8 +97,12 @@ def _concealed(key: str, value: object) -> object:
         return concealed(value)
     if not isinstance(value, str) or isinstance(value, Secret):
         return value
-    hidden = is_secret(key) or key.lower() in _SHORT_NAMES or masked_text(value) != value
-    return Secret(value) if hidden else value
+    return Secret(value) if holds_secret(key, value) else value
+
+
+def holds_secret(key: str, value: str) -> bool:
+    """Return whether an option is secret by its name or by its value, such as an address with a password."""
+    return is_secret(key) or key.lower() in _SHORT_NAMES or masked_text(value) != value
 
 
 def takes_options(function: _F) -> _F:

@@ -10,8 +10,9 @@ Two modules apply the rules: the reader of each file with paths, whose error nam
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
-from pyhudi_core.errors import UnsafePathError
+from pyhudi_core.errors import InvalidOptionError, UnsafePathError
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
@@ -43,6 +44,16 @@ def safe_relative_path(path: str) -> str:
 def is_unicode(text: str) -> bool:
     """Say whether UTF-8 can hold a text: Python's texts may have incomplete characters (lone surrogates), such as bytes of a command line."""
     return _SURROGATE.search(text) is None
+
+
+def refuse_incomplete(argument: str, names: Iterable[str]) -> None:
+    """Raise `InvalidOptionError` for a name that UTF-8 cannot hold, and so neither Arrow nor a file."""
+    bad = next((name for name in names if not is_unicode(name)), None)
+    if bad is not None:
+        raise InvalidOptionError(
+            f"{argument} has the name {bad!r:.80}, which has an incomplete character (a lone surrogate)",
+            hint="Decode the bytes from which the name comes as UTF-8. Nothing was changed.",
+        )
 
 
 def is_safe(path: str) -> bool:

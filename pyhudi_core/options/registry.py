@@ -15,6 +15,7 @@ from pyhudi_core.lazy import lazy
 from pyhudi_core.lock.kind import LockKind
 from pyhudi_core.lock.kinds import LOCK_OPTIONS, own_options
 from pyhudi_core.model.help_pages import see
+from pyhudi_core.model.masking import masked_text
 from pyhudi_core.model.option import LateWords, Option, Scope
 from pyhudi_core.model.safe_path import is_unicode
 from pyhudi_core.options.definitions import LATER_PREFIXES, TABLE_OPTIONS, WRITE_OPTIONS
@@ -227,7 +228,7 @@ def _word(option: Option, text: str, key: str) -> Value:
     allowed = ", ".join(sorted(set(choices.values())))
     if word in option.not_yet:
         raise InvalidOptionError(f"{key}={text} is not supported in this release", hint=f"Possible now: {allowed}")
-    raise InvalidOptionError(f"{key} cannot be {text[:80]!r}", hint=f"Possible: {allowed}")
+    raise InvalidOptionError(f"{key} cannot be {masked_text(text, 80)!r}", hint=f"Possible: {allowed}")
 
 
 def _number(option: Option, text: str, key: str) -> Value:
@@ -237,7 +238,7 @@ def _number(option: Option, text: str, key: str) -> Value:
         value = option.kind(text)
     except ValueError:
         what = "a whole number" if option.kind is int else "a number"
-        raise InvalidOptionError(f"{key} must be {what}, not {text[:80]!r}", hint=_bounds(option)) from None
+        raise InvalidOptionError(f"{key} must be {what}, not {masked_text(text, 80)!r}", hint=_bounds(option)) from None
     low = -math.inf if option.minimum is None else option.minimum
     high = math.inf if option.maximum is None else option.maximum
     if not low <= value <= high or math.isinf(value):

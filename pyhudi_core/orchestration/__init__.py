@@ -21,8 +21,8 @@ From lower layers: the available table services (`service_kinds`, and only their
 before a run (`options_for_open`, `refuse_unfit_options`); a write that retries, and asks before it commits (`commit_with_retries`); writes to several
 tables that become visible together (`CommitTogether`, `why_not_together`, `refuse_apart`, `refuse_torn`), of one lake (`options_in_lake`); the
 counterpart of `pyhudi.commit_for`, which requests a write from another process and permits its commit (`WriteRequest`, `RemoteGate`, `open_gate`,
-`schema_text`); rows of any kind as one Arrow table (`as_table`); options that would have kept expired files (`how_to_keep_more`); names of options
-with secrets (`is_secret`); the check of a table's name (`name_in_lake`); and the error for an extra that is not installed (`from_extra`).
+`schema_text`); rows of any kind as one Arrow table (`as_table`); options that would have kept expired files (`how_to_keep_more`); options
+with secrets (`holds_secret`); the check of a table's name (`name_in_lake`); and the error for an extra that is not installed (`from_extra`).
 """
 
 from typing import TYPE_CHECKING
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyhudi_core.engine.local import as_table as as_table
     from pyhudi_core.engine.pandas_frames import is_pandas as is_pandas
     from pyhudi_core.errors import from_extra as from_extra
-    from pyhudi_core.model.masking import is_secret as is_secret
+    from pyhudi_core.model.masking import holds_secret as holds_secret
     from pyhudi_core.model.masking import masked_text as masked_text
     from pyhudi_core.options import options_for_open as options_for_open
     from pyhudi_core.options.fitting import refuse_unfit_options as refuse_unfit_options
@@ -149,7 +149,7 @@ _HOMES = {
     "gaps_in": "orchestration.gaps",
     "how_to_keep_more": "read.expired",
     "is_pandas": "engine.pandas_frames",
-    "is_secret": "model.masking",
+    "holds_secret": "model.masking",
     "masked_text": "model.masking",
     "is_shared": "orchestration.sharing",
     "moment_of": "orchestration.instant_times",

@@ -26,7 +26,7 @@ _VERSIONS = (
 )
 _LOGS = "Scans merge log files; table.scan() has their rows, table.key_history(key) what became of one row, pyhudi check the damaged blocks."
 _PARTITION_FILES = "Every write makes the file that marks a partition; pyhudi check finds partitions without one."
-_AUDIT = "The lock's audit log of Hudi 1.2 is not written; table.history() has who made each commit."
+_AUDIT = "The option pyhudi.lock.audit=true writes the audit log of the lock; table.history() has who made each commit."
 _NO_CATALOG = "table.catalog.sync() or pyhudi catalog-sync; table.catalog.plan() says what the catalog lacks."
 _BOOTSTRAP = "Scans of bootstrapped tables read the source files; the index of these files is not shown."
 _RANGES = (

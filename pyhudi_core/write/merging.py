@@ -25,6 +25,7 @@ from pyhudi_core.model.meta_fields import META_FIELDS, RECORD_KEY
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.printing import printable
 from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.model.safe_path import refuse_incomplete
 from pyhudi_core.naming import set_module
 from pyhudi_core.predicates.binding import field_path
 from pyhudi_core.predicates.coercion import is_string
@@ -174,6 +175,7 @@ class Merge(OfTable):
             raise InvalidOptionError(
                 f"A clause for rows {words} comes after one for all rows {words}, so it would do nothing", hint=hint
             )
+        refuse_incomplete("A clause", values or ())
         clause = Clause(when, action, values or {}, where, tuple(exclude))
         return replace(self, clauses=(*self.clauses, clause))
 
@@ -199,6 +201,7 @@ class Merge(OfTable):
             ]
             stored = pa.schema([*([(RECORD_KEY, pa.string())] if config.generates_keys else []), *schema])
             own, other = self.aliases
+            refuse_incomplete("The merge", self.aliases)
             if not own or own.lower() == other.lower():
                 raise InvalidOptionError(
                     "The aliases of a merge must differ",

@@ -5,11 +5,12 @@ Read-only work (sensors, checks, plans, loading the code location) uses `HudiLak
 """
 
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import dagster as dg
-from pydantic import Field, PrivateAttr
+from pydantic import ConfigDict, Field, PrivateAttr
 
 import pyhudi as hudi
 from pyhudi.errors import ConfigError, TableExistsError, TableNotFoundError
@@ -38,6 +39,8 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     lake, or if its module has the lake under another name. The builders and checked_definitions refuse such an asset without a translator.
     """
 
+    model_config = ConfigDict(hide_input_in_errors=True)
+
     warehouse: str = Field(description="Location of the tables: a folder or an s3:// address.")
     storage_options: dict[str, str] = Field(default={}, repr=False, description="Storage options for every table.")
     options: dict[str, str] = Field(default={}, repr=False, description="Hudi options (hoodie.*) for every table.")
@@ -56,6 +59,11 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         super().__init__(**data)
         self._translator = translator
         self._refuse_unfit()
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """Return what ``repr`` and ``str`` show: no options, and no password in the address of the warehouse."""
+        for name, value in super().__repr_args__():
+            yield name, orchestration.masked_text(value) if isinstance(value, str) else value
 
     @property
     def translator(self) -> Any:

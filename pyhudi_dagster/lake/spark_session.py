@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
-from pydantic import Field, PrivateAttr
+from pydantic import ConfigDict, Field, PrivateAttr
 
 from pyhudi_core import orchestration
 from pyhudi_core.lazy import lazy
@@ -43,8 +43,12 @@ class SparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     ``remote="sc://server:15002"`` means a session of Spark Connect, which starts no JVM here. Give an address with a token as a `dagster.EnvVar`.
     """
 
-    spark_config: dict[str, Any] = Field(default={}, description="Settings of the session, such as spark.master.")
-    remote: str = Field(default="", description="The server of Spark Connect, such as sc://server:15002.")
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+    spark_config: dict[str, Any] = Field(
+        default={}, repr=False, description="Settings of the session, such as spark.master."
+    )
+    remote: str = Field(default="", repr=False, description="The server of Spark Connect, such as sc://server:15002.")
     _session: Any = PrivateAttr(default=None)
 
     @property

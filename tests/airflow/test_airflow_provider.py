@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -27,8 +28,10 @@ from pyhudi_airflow import (
     HudiWriteOperator,
     hudi_asset,
 )
+from pyhudi_airflow.spark_connections import settings_of_connection
 
 ROWS = pa.table({"id": [1, 2], "price": [1.5, 2.5]})
+
 SECRET = "kept-for-nobody-else"
 
 
@@ -204,6 +207,21 @@ def test_a_login_is_an_s3_key_and_secrets_are_shown_nowhere(
     assert SECRET not in repr(settings)
     for value in (SECRET, SECRET + "-2", SECRET + "-3"):
         assert value not in str(redact(f"a log line with {value}")), "Airflow masks it in every log"
+
+
+def test_an_address_with_a_password_among_the_options_is_masked_in_logs(monkeypatch: pytest.MonkeyPatch) -> None:
+    masked: list[str] = []
+    monkeypatch.setattr("pyhudi_airflow.hook.mask_secret", masked.append)
+    monkeypatch.setattr("pyhudi_airflow.spark_connections.mask_secret", masked.append)
+    address = f"postgresql://user:{SECRET}@db/locks"
+    extra = {"options": {"pyhudi.lock.sql.url": address}, "storage_options": {"token": SECRET, "region": "eu"}}
+    settings = connect(monkeypatch, host=f"thrift://user:{SECRET}@metastore:9083/sales", extra=extra).settings
+    assert masked == [SECRET, address]
+    assert SECRET not in repr(settings)
+    masked.clear()
+    server = SimpleNamespace(conn_type="spark_connect", host="h", port=0, login="", password="a=b", extra_dejson={})
+    assert settings_of_connection(server, "c") == {"spark.remote": "sc://h/;token=a%3Db"}
+    assert masked == ["a=b", "a%3Db"], "the address, which Spark's errors show, has the second one"
 
 
 def test_without_airflow_a_name_of_the_package_says_what_to_install() -> None:

@@ -17,6 +17,7 @@ from pyhudi_dagster import (
     hudi_asset,
     hudi_metadata,
 )
+from pyhudi_dagster.lake.spark_session import SparkResource
 
 SECRET = "very-secret-42"
 DYNAMODB = {
@@ -48,6 +49,32 @@ def test_a_lake_does_not_show_its_options_in_its_representation():
     lake = HudiLakeResource(warehouse="s3://lake", storage_options=keys, options=DYNAMODB)
     assert "s3://lake" in repr(lake)
     assert SECRET not in f"{lake!r} {lake}"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        lambda: SparkResource(spark_config={"spark.hadoop.fs.s3a.secret.key": SECRET}),
+        lambda: HudiLakeResource(warehouse="/l", pyspark=SparkResource(spark_config={"spark": {"password": SECRET}})),
+        lambda: HudiLakeResource(warehouse=f"abfss://c@a.dfs.core.windows.net/l?sig={SECRET}"),
+        lambda: HudiLakeResource(warehouse=f"thrift://user:{SECRET}@metastore:9083/sales"),
+        lambda: HudiLakeResource(warehouse="/l", options=f"password={SECRET}"),
+        lambda: HudiLakeResource(warehouse="/l", options={"password": {"a": SECRET}}),
+        lambda: HudiLakeResource(warehouse="s3://l", storage_options={"secret_access_key": [SECRET]}),
+        lambda: HudiLakeResource(warehouse={"password": SECRET}),
+        lambda: HudiLakeResource(warehouse="/l", options={"hoodie.write.lock.provider": f"postgresql://u:{SECRET}@h"}),
+        lambda: HudiLakeResource(warehouse="/l", options={"hoodie.parquet.max.file.size": f"password={SECRET}"}),
+        lambda: SparkResource(spark_config=f"password={SECRET}"),
+    ],
+)
+def test_no_value_of_a_resource_is_shown_by_its_representation_or_by_its_refusal(given):
+    try:
+        made = given()
+        text = f"{made!r} {made}"
+    except Exception as error:
+        text = f"{error!r} {error}"
+    assert any(name in text for name in ("HudiLakeResource", "SparkResource"))
+    assert SECRET not in text
 
 
 def test_the_options_in_metadata_count_in_the_writes_of_the_io_manager(tmp_path):

@@ -14,6 +14,7 @@ from pyhudi_core.errors import (
     ConfigError,
     DataError,
     DuplicateKeyError,
+    InvalidOptionError,
     InvalidPartitionValueError,
     InvalidRecordKeyError,
     SchemaMismatchError,
@@ -199,3 +200,31 @@ def test_partitions_by_types_without_an_agreed_text_are_refused(
     table = make(location, schema.set(1, pa.field("p", pa.string())), partition_by="p")
     with pytest.raises(DataError, match="p"):
         table.upsert(pa.table([[1], pa.array([value], kind), [date(2026, 1, 1)]], schema=schema))
+
+
+INCOMPLETE = "\ud800"
+
+
+@pytest.mark.parametrize(
+    ("said", "call"),
+    [
+        ("The merge", lambda table: table.merge(GOOD, on="id", source_alias=INCOMPLETE).when_matched_update_all().run()),
+        ("The merge", lambda table: table.merge(GOOD, on="id", target_alias=INCOMPLETE).when_matched_delete().run()),
+        ("A clause", lambda table: table.merge(GOOD, on="id").when_matched_update({INCOMPLETE: "source.price"}).run()),
+        ("A clause", lambda table: table.merge(GOOD, on="id").when_not_matched_insert({INCOMPLETE: "source.id"}).run()),
+        ("alter", lambda table: table.alter(add={INCOMPLETE: pa.string()})),
+        ("alter", lambda table: table.alter(rename={"price": INCOMPLETE})),
+        ("pandas", lambda table: table.upsert(GOOD.to_pandas().rename(columns={"price": INCOMPLETE}))),
+        ("pandas", lambda table: table.upsert(GOOD.to_pandas().replace({"day": {"a": INCOMPLETE}}))),
+        ("pandas", lambda table: table.upsert(GOOD.to_pandas().replace({"day": {"a": INCOMPLETE}}).set_index("day"))),
+    ],
+)  # fmt: skip
+def test_a_name_or_a_text_that_utf8_cannot_hold_is_refused(
+    location: str, said: str, call: Callable[[HudiTable], object]
+) -> None:
+    table = make(location)
+    table.upsert(GOOD)
+    before = contents(location)
+    with pytest.raises((InvalidOptionError, SchemaMismatchError), match=f"{said}.*lone surrogate"):
+        call(table)
+    assert contents(location) == before

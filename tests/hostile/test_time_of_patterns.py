@@ -25,7 +25,10 @@ KINDS = {
     "options": "fs.s3a.secret.key: x ", "urls": "https://user:pw@host/p?sig=x&token=y ", "starts of urls": "://", "urls that do not end": "://a:",
     "addresses": "://a:@", "at": "@", "quotes": '"', "both quotes": "'\"", "json": '"password": "x", ', "base64": base64.b64encode(random.Random(1).randbytes(3000)).decode(),
     "spaces": " ", "a word and spaces": "password        ", "lines": "\n", "nested": '{"password":{', "brackets": "[", "amazon": "AKIA", "keys of amazon": "AKIA" + "A" * 16 + ":",
-    "parameters": "?sig=", "encoded parameters": "%3Ftoken%3D", "escaped parameters": "\\u0026key=", "dots": ".", "colons": ":", "equals": "=", "other letters": "é", "zeros": "\0",
+    "parameters": "?sig=", "encoded parameters": "%3Ftoken%3D", "escaped parameters": "\\u0026key=", "dots": ".", "lists": "password=[", "lists in quotes": "password=['", "lists with escapes": 'password=[\\"',
+    "a list of quotes": "password=['\",", "blocks": "password: |\n x\n", "block lists": "password:\n- x\n", "starts of blocks": "password:|", "blocks without end": "password: |\n\n",
+    "tokens in addresses": "https://a", "tokens of json": "eyJa.", "starts of tokens": "eyJ", "oracle": "jdbc:oracle:thin:u/p", "oracle without a user": "jdbc:oracle:thin:",
+    "digests": "digest:", "digests of users": "digest:u:", "digests in quotes": "digest','u", "encoded keys": "password%3D", "colons": ":", "equals": "=", "other letters": "é", "zeros": "\0",
 }  # fmt: skip
 """What a text is made of: the piece is repeated."""
 MEGABYTE = 1_000_000

@@ -5,6 +5,7 @@ one row; the row groups of the two files may differ.
 
 Invariants
 - both files have the same number of rows, or `CorruptBaseFileError` is raised;
+- the values of the other file, which the bootstrap did not read, are valid for their types, or `SchemaMismatchError` is raised;
 - row groups and their statistics come from the file with the rows; the values of Hudi's footer come from the skeleton.
 """
 
@@ -14,11 +15,12 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from pyhudi_core.errors import CorruptBaseFileError
+from pyhudi_core.errors import CorruptBaseFileError, SchemaMismatchError
 from pyhudi_core.formats.base_file.footer import BaseFileFooter
 from pyhudi_core.formats.base_file.parquet import ParquetBaseFile
 from pyhudi_core.formats.base_file.parquet_statistics import ColumnRange
 from pyhudi_core.model.meta_fields import META_FIELDS
+from pyhudi_core.model.schema_cast import refuse_invalid
 
 _META = frozenset(META_FIELDS)
 
@@ -44,6 +46,7 @@ class JoinedBaseFile:
         self._rows = ParquetBaseFile(rows, rows_path, data)
         self._reads_meta = columns is None or not _META.isdisjoint(columns)
         self._reads_rows = bool(data)
+        self._rows_path = rows_path
         if self._skeleton.rows != self._rows.rows:
             raise CorruptBaseFileError(
                 f"A bootstrapped file has {self._rows.rows:,} rows, but its skeleton has {self._skeleton.rows:,}",
@@ -86,6 +89,7 @@ class JoinedBaseFile:
                         yield from (part.slice(at, batch_rows) for at in range(0, len(part), batch_rows))
                 continue
             for batch in self._rows.iter_batches([number], use_threads, batch_rows):
+                self._refuse_invalid(batch)
                 if not self._reads_meta:
                     yield batch
                     continue
@@ -93,6 +97,14 @@ class JoinedBaseFile:
                 for part in meta.take(len(batch)):
                     yield _beside(part, batch.slice(at, len(part)))
                     at += len(part)
+
+    def _refuse_invalid(self, batch: pa.RecordBatch) -> None:
+        """Raise `SchemaMismatchError` for a value that a copy of the rows would have refused; the bootstrap did not read it."""
+        try:
+            refuse_invalid(batch, batch.schema.names)
+        except SchemaMismatchError as error:
+            error.path = self._rows_path
+            raise
 
     def row_group_statistics(self, columns: Sequence[str]) -> list[dict[str, ColumnRange]]:
         """Return the ranges of the columns of the file with the rows."""

@@ -23,6 +23,7 @@ from pyhudi_core.errors import (
     DuplicateKeyError,
     HudiError,
     InvalidOptionError,
+    SchemaMismatchError,
     TableExistsError,
     UnsupportedTableError,
 )
@@ -298,3 +299,28 @@ def test_a_run_that_died_leaves_no_commit_and_says_what_to_do(
 def test_the_source_must_be_in_the_same_kind_of_storage(source: Path) -> None:
     with pytest.raises(UnsupportedTableError, match="another kind of storage"):
         made(source, "memory://metadata-only/t", storage_options={})
+
+
+NOT_UTF8 = pa.array([b"ok", b"\xff\xfe"], pa.binary()).view(pa.string())
+INVALID = {
+    "a text": NOT_UTF8,
+    "a text in a struct": pa.StructArray.from_arrays([NOT_UTF8], ["a"]),
+    "a text in a list": pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), NOT_UTF8),
+}
+
+
+@pytest.mark.parametrize("kind", INVALID)
+@pytest.mark.parametrize("columns", [None, ["v"]])
+def test_a_value_that_its_own_type_cannot_hold_is_a_typed_error_of_the_read(
+    kind: str, columns: list[str] | None, tmp_path: Path, location: str
+) -> None:
+    folder = tmp_path / "source"
+    folder.mkdir()
+    pq.write_table(pa.table({"id": [1, 2], "v": INVALID[kind]}), folder / "a.parquet")
+    table = made(folder, location)
+    with pytest.raises(SchemaMismatchError, match=r"Column v has a value that is not valid .*a\.parquet"):
+        table.scan(columns=columns).to_arrow()
+    assert table.scan(columns=["id"]).to_arrow()["id"].to_pylist() == [1, 2]
+    with pytest.raises(HudiError):
+        table.upsert(pa.table({"id": [1], "v": INVALID[kind].slice(0, 1)}))
+    assert table.scan(columns=["id"]).count() == 2

@@ -33,6 +33,7 @@ def test_secrets_are_masked(text: str) -> None:
     [
         "hoodie.table.recordkey.fields=id", "hoodie.table.keygenerator.type=SIMPLE", "s3://bucket/key=value/file.parquet", "day=2026-01-01/x.parquet",
         '{"name":"password_hash","type":"string"}', "the token 20260101000000000-0123456789abcdef", "/lake/orders", "https://host:8080/path",
+        "jdbc:oracle:thin:@h:1521:x", "abfss://container@account.dfs.core.windows.net/x", "digest:sha256:0123", "valid_token=5", "s3://bucket/day%3D1/x",
         '{"name"\\:"secret","type"\\:"string"}',
     ],
 )  # fmt: skip
@@ -92,6 +93,10 @@ SHAPES = [
     f"Authorization: Bearer {S}0123456789", f'{{"Authorization": "Basic {S}0123456789="}}', f"host=db password='two {S}' user=x", f'password="abc\\"{S}"',
     f'{{\\"secret_access_key\\": \\"{S}\\"}}', f'{{"refresh_token":\n  "{S}"}}', f"access_token={S}", f"passphrase={S}", f"password => {S}", f"password := {S}",
     f"<SecretAccessKey>{S}</SecretAccessKey>", f"redis://:{S}@host", f"https://:{S}@host/", f"fs.azure.sas.container.account.blob.core.windows.net: {S}",
+    f'{{"passwords": ["a]", "{S}"], "x": 1}}', f"passwords=['a', '{S}']", f"passwords: [a, {S}]", f'{{"passwords": [\n  "a",\n  "{S}"\n]}}',
+    f"jdbc:oracle:thin:u/{S}@", f"jdbc:oracle:thin:u/x@{S}@//h:1521/x", f"digest:user:{S}", f"add_auth('digest', 'user:{S}')", f"https://{S}@host/p",
+    f"id_token={S}", f"idToken: {S}", f"password: |\n  {S}\nnext: 1", f"  password: >-\n    a\n\n    {S}\nnext: 1", f"passwords:\n  - a\n  - {S}\nnext: 1",
+    f"password%3D{S}", f"a%26password%253d{S}", f"{{b'password': b'{S}'}}", f"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOjF9.{S}", f"passcode={S}", f"password%22%3A%20%22{S}",
     f"SECRET_ACCESS_KEY={S}", f"{{'SESSION_TOKEN': '{S}'}}", f"https://a.blob.core.windows.net/c?SIG={S}%2Babc%3D&se=2026", f"AccountKey={S}+/==;EndpointSuffix=x",
 ]  # fmt: skip
 
@@ -110,3 +115,9 @@ def test_what_stands_behind_a_secret_in_quotes_is_shown() -> None:
     )
     expected = """{'password': '***', 'region': 'eu'} {\\"secret_key\\": \\"*\\", \\"host\\": \\"h\\"} price > 5, basic authentication"""
     assert shown == expected
+
+
+def test_what_stands_behind_a_list_or_a_block_of_secrets_is_shown() -> None:
+    assert masked_text("passwords=['a', 'b'], region=eu") == "passwords=**********, region=eu"
+    assert masked_text("password: |\n  a\n  b\nregion: eu") == "password: *********\nregion: eu"
+    assert masked_text("passwords:\n- a\n- b\nregion: eu") == "passwords:\n*******\nregion: eu"

@@ -23,6 +23,15 @@ def test_the_time_before_an_instant_sorts_before_it(after: str, before: str) -> 
     assert before < after
 
 
+@pytest.mark.parametrize(
+    "text", ["19691231235958500", "19691231235959999", "19700101000000000", "19011213204551999", "20260101000000001"]
+)
+def test_a_time_is_the_same_number_of_milliseconds_before_and_after_1970(text: str) -> None:
+    ms = epoch_ms(text, utc=True)
+    assert ms is not None
+    assert format_time(ms, utc=True) == text
+
+
 @pytest.fixture(params=["UTC", "Asia/Tokyo", "America/New_York"])
 def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with monkeypatch.context() as changed:
