@@ -31,6 +31,8 @@ _NUMBERS = {_GROUP_PLACE, _GROUP_COMPRESSED, _ORDINAL}
 _FILE_PATH, _CHUNK_PLACE, _META_DATA, _INDEXES = 1, 2, 3, range(4, 10)
 _PATH, _BYTES, _COMPRESSED, _PAGES = 3, 6, 7, (9, 10, 11)
 _DICTIONARY, _FILTERS = 11, (14, 15)
+_SIZES = range(1 << 48)
+"""Sizes of a column in bytes: the sum of those of all columns has 64 bits."""
 Edits = Mapping[tuple[int, int], bytes]
 """New bytes for values, by where the values begin and end."""
 
@@ -103,7 +105,7 @@ def _stored_column(structure: bytes, chunk: Chunk, leaf: Leaf) -> StoredColumn |
         return None
     # Some writers say 0 if there is no dictionary. Such a position must not be moved: it would become one of a page.
     inside = range(chunk.start, chunk.start + chunk.length + 1)
-    if any(meta.get(number, chunk.start) not in inside for number in _PAGES) or type(meta.get(_BYTES)) is not int:
+    if any(meta.get(number, chunk.start) not in inside for number in _PAGES) or meta.get(_BYTES) not in _SIZES:
         return None
     return StoredColumn(".".join(leaf.path), chunk, structure, _DICTIONARY in meta, meta[_BYTES])
 

@@ -191,7 +191,7 @@ def column_span(data: bytes, name: str, field: int) -> tuple[bytes, int]:
     raise AssertionError(name)
 
 
-def test_a_row_group_whose_footer_has_other_names_or_positions_than_its_columns_is_not_copied() -> None:
+def test_a_row_group_whose_footer_has_other_names_positions_or_sizes_than_its_columns_is_not_copied() -> None:
     chosen = random.Random(1)
     data = file_of([rows(number, chosen, "old") for number in range(2)])
     column, at = column_span(data, "_hoodie_record_key", 9)
@@ -199,7 +199,10 @@ def test_a_row_group_whose_footer_has_other_names_or_positions_than_its_columns_
     assert column[at] >> 4 == 3
     no_dictionary = column[:at] + b"\x26\x00" + bytes([0x10 | column[at] & 15]) + column[at + 1 :]
     renamed = column.replace(b"_hoodie_record_key", b"_hoodie_file_nam_e").replace(b"_nam_e", b"_names")
-    for other in (no_dictionary, renamed):
+    size = number_bytes(thrift_struct(column)[0][3][6])
+    huge = column[: column_span(data, "_hoodie_record_key", 6)[1] - len(size)] + number_bytes(2**63 - 1)
+    huge += column[column_span(data, "_hoodie_record_key", 6)[1] :]
+    for other in (no_dictionary, renamed, huge):
         reader = BaseFileReader(pa.BufferReader(with_footer(data, column, other)), "old.parquet")
         assert sum(batch.num_rows for batch in reader.iter_batches()) == 2 * ROWS
         assert [group is None for group in reader.stored_row_groups()] == [False, True]
