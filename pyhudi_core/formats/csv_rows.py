@@ -27,7 +27,7 @@ LONGEST_ROW = 64 << 20
 """The maximum bytes of a row."""
 _MATCHED = 1_000
 """The maximum number of rows that are matched at once: a match holds a little memory for each row."""
-_QUOTE = ord('"')
+_QUOTE, _LINE_ENDS = ord('"'), (ord("\r"), ord("\n"))
 _BOM, _UTF16 = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
 _QUOTED = rb'"[^"]*(?:""[^"]*)*'
 _HINT = (
@@ -82,9 +82,13 @@ class _Rows:
         """Return the end of the last whole row."""
         letters = np.frombuffer(text, np.uint8)
         quotes = np.flatnonzero(letters == _QUOTE)
-        at = _line_end(text, len(text))
-        while at and (before := int(np.searchsorted(quotes, at))) % 2:
-            at = _line_end(text, int(quotes[before - 1]))
+        at = 1 + max(text.rfind(b"\n"), text.rfind(b"\r"))
+        if np.searchsorted(quotes, at) % 2:
+            # The last end of a line with an even number of quotes before it, found in one pass: each line may have an odd one.
+            is_open = np.logical_xor.accumulate(letters == _QUOTE)
+            behind = (np.isin(letters, _LINE_ENDS) & ~is_open)[::-1]
+            last = int(behind.argmax())
+            at = len(text) - last if behind[last] else 0
         end = at if self._are_pairs(letters, quotes[: np.searchsorted(quotes, at)]) else 0
         while match := self._rows.match(text, end):
             end = match.end()
@@ -115,11 +119,6 @@ class _Rows:
             return start, "has letters behind its closing quote"
         is_open = ended and re.compile(_QUOTED).fullmatch(text, start)
         return start, "has no closing quote" if is_open else ""
-
-
-def _line_end(text: bytes, most: int) -> int:
-    """Return the position behind the last end of a line before a position; 0 if there is none."""
-    return 1 + max(text.rfind(b"\n", 0, most), text.rfind(b"\r", 0, most))
 
 
 def _refuse_utf16(found: bytes, path: str) -> None:

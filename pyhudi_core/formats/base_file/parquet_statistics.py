@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 # Field numbers of parquet.thrift.
 _ROW_GROUPS, _COLUMN_ORDERS = 4, 7
-_COLUMNS = 1
+_COLUMNS, _GROUP_ROWS = 1, 3
 _META_DATA = 3
 _TYPE, _PATH, _STATISTICS = 1, 3, 12
 _OLD_MAX, _OLD_MIN, _NULL_COUNT, _MAX, _MIN = 1, 2, 3, 5, 6
@@ -45,6 +45,9 @@ class ColumnRange:
     min: Any
     max: Any
     null_count: int | None
+
+
+_UNKNOWN = ColumnRange(None, None, None)
 
 
 def column_ranges(metadata: dict[int, Any], schema: pa.Schema, columns: Sequence[str]) -> list[dict[str, ColumnRange]]:
@@ -174,6 +177,27 @@ def written_ranges(metadata: pq.FileMetaData, schema: pa.Schema) -> dict[str, Co
         if name in plain:
             found[name] = _widest([_written_range(group.column(number)) for group in groups])
     return found
+
+
+def stored_ranges(metadata: dict[int, Any], schema: pa.Schema) -> dict[str, ColumnRange]:
+    """Return what `written_ranges` returns, for a footer with copied row groups of other files, for which pyarrow's objects may crash the process.
+
+    Args:
+        metadata: the footer, by the numbers of its fields.
+        schema: the columns of the file.
+
+    Raises:
+        ValueError: a field has another type.
+    """
+    names = [field.name for field in schema if not pa.types.is_nested(field.type)]
+    rows = [group.get(_GROUP_ROWS) for group in _structs(metadata.get(_ROW_GROUPS, []))]
+    known = [{**dict.fromkeys(names, _UNKNOWN), **group} for group in column_ranges(metadata, schema, names)]
+    return {
+        name: _widest(
+            [(group[name], group[name].null_count == count) for group, count in zip(known, rows, strict=True)]
+        )
+        for name in names
+    }
 
 
 def ranges_of_rows(rows: pa.Table, schema: pa.Schema) -> dict[str, ColumnRange]:

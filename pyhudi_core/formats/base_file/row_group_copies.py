@@ -20,16 +20,19 @@ import pyarrow.parquet as pq
 
 from pyhudi_core.formats.base_file.footer import raw_footer
 from pyhudi_core.formats.base_file.parquet_groups import read_columns
-from pyhudi_core.formats.base_file.parquet_pages import Chunk, chunks
+from pyhudi_core.formats.base_file.parquet_pages import Chunk, Leaf, chunks, leaves
 from pyhudi_core.formats.base_file.thrift import field_spans, item_spans, number_bytes, structs_bytes, thrift_struct
 
 _MAGIC = b"PAR1"
 # Field numbers of parquet.thrift: FileMetaData, RowGroup, ColumnChunk, ColumnMetaData.
 _SCHEMA, _ROWS, _ROW_GROUPS = 2, 3, 4
 _COLUMNS, _GROUP_BYTES, _GROUP_ROWS, _GROUP_PLACE, _GROUP_COMPRESSED, _ORDINAL = 1, 2, 3, 5, 6, 7
+_NUMBERS = {_GROUP_PLACE, _GROUP_COMPRESSED, _ORDINAL}
 _FILE_PATH, _CHUNK_PLACE, _META_DATA, _INDEXES = 1, 2, 3, range(4, 10)
 _PATH, _BYTES, _COMPRESSED, _PAGES = 3, 6, 7, (9, 10, 11)
 _DICTIONARY, _FILTERS = 11, (14, 15)
+_SIZES = range(1 << 48)
+"""Sizes of a column in bytes: the sum of those of all columns has 64 bits."""
 Edits = Mapping[tuple[int, int], bytes]
 """New bytes for values, by where the values begin and end."""
 
@@ -62,38 +65,49 @@ class StoredRowGroup:
 
 
 def stored_row_groups(source: pa.NativeFile, footer: bytes) -> list[StoredRowGroup | None]:
-    """Return the row groups of a file; None for one that has more than pages, such as page indexes, whose positions a copy would not change.
+    """Return the row groups of a file; None for one that a copy could damage: it has more than pages, such as page indexes, whose positions a copy
+    would not change, or its footer is not as it should be, which a rewrite of its rows shows or mends.
 
     Raises ValueError for an invalid footer.
     """
     spans, _ = field_spans(footer)
     schema = footer[slice(*spans[_SCHEMA])]
     fields, size = thrift_struct(footer)[0], source.size()
-    places = item_spans(footer, spans[_ROW_GROUPS][0]) if _ROW_GROUPS in spans else []
+    places, columns = item_spans(footer, spans[_ROW_GROUPS][0]) if _ROW_GROUPS in spans else [], leaves(fields)
     return [
-        _stored(source, footer[begin:end], schema, chunks(fields, number, size))
+        _stored(source, footer[begin:end], schema, list(zip(chunks(fields, number, size), columns, strict=True)))
         for number, (begin, end) in enumerate(places)
     ]
 
 
-def _stored(source: pa.NativeFile, structure: bytes, schema: bytes, found: Sequence[Chunk]) -> StoredRowGroup | None:
+def _stored(
+    source: pa.NativeFile, structure: bytes, schema: bytes, expected: Sequence[tuple[Chunk, Leaf]]
+) -> StoredRowGroup | None:
     spans, _ = field_spans(structure)
-    if not {_COLUMNS, _GROUP_BYTES, _GROUP_ROWS} <= spans.keys():
+    group, _ = thrift_struct(structure)
+    if not all(type(group.get(number)) is int for number in {_GROUP_BYTES, _GROUP_ROWS} | spans.keys() & _NUMBERS):
         return None
     columns = []
-    for (begin, end), chunk in zip(item_spans(structure, spans[_COLUMNS][0]), found, strict=True):
-        text = structure[begin:end]
-        fields, _ = thrift_struct(text)
-        meta: Any = fields.get(_META_DATA)
-        if _FILE_PATH in fields or any(number in fields for number in _INDEXES) or not isinstance(meta, dict):
+    for (begin, end), (chunk, leaf) in zip(item_spans(structure, spans[_COLUMNS][0]), expected, strict=True):
+        column = _stored_column(structure[begin:end], chunk, leaf)
+        if column is None:
             return None
-        path, inflated = meta.get(_PATH), meta.get(_BYTES)
-        if any(number in meta for number in _FILTERS) or not isinstance(path, list) or not isinstance(inflated, int):
-            return None
-        name = ".".join(part.decode() for part in path if isinstance(part, bytes))
-        columns.append(StoredColumn(name, chunk, text, _DICTIONARY in meta, inflated))
-    rows = thrift_struct(structure)[0][_GROUP_ROWS]
-    return StoredRowGroup(source, rows, tuple(columns), structure, schema) if isinstance(rows, int) else None
+        columns.append(column)
+    return StoredRowGroup(source, group[_GROUP_ROWS], tuple(columns), structure, schema)
+
+
+def _stored_column(structure: bytes, chunk: Chunk, leaf: Leaf) -> StoredColumn | None:
+    fields, _ = thrift_struct(structure)
+    meta: Any = fields.get(_META_DATA)
+    if _FILE_PATH in fields or any(number in fields for number in _INDEXES) or not isinstance(meta, dict):
+        return None
+    if any(number in meta for number in _FILTERS) or meta.get(_PATH) != [part.encode() for part in leaf.path]:
+        return None
+    # Some writers say 0 if there is no dictionary. Such a position must not be moved: it would become one of a page.
+    inside = range(chunk.start, chunk.start + chunk.length + 1)
+    if any(meta.get(number, chunk.start) not in inside for number in _PAGES) or meta.get(_BYTES) not in _SIZES:
+        return None
+    return StoredColumn(".".join(leaf.path), chunk, structure, _DICTIONARY in meta, meta[_BYTES])
 
 
 def one_column(column: pa.Table, codec: tuple[str, int | None]) -> StoredRowGroup:

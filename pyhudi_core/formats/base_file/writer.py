@@ -26,10 +26,9 @@ from pyhudi_core.formats.base_file.footer import (
     MAX_KEY,
     MIN_KEY,
     WRITER_MODEL,
-    parsed,
     raw_footer,
 )
-from pyhudi_core.formats.base_file.parquet_statistics import ColumnRange, written_ranges
+from pyhudi_core.formats.base_file.parquet_statistics import ColumnRange, stored_ranges, written_ranges
 from pyhudi_core.formats.base_file.row_group_copies import (
     StoredRowGroup,
     copied,
@@ -39,6 +38,7 @@ from pyhudi_core.formats.base_file.row_group_copies import (
     schema_of_footer,
     structures,
 )
+from pyhudi_core.formats.base_file.thrift import thrift_struct
 from pyhudi_core.formats.bloom import BloomBuilder, BloomFilter
 from pyhudi_core.model.meta_fields import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, PARTITION_PATH, RECORD_KEY
 
@@ -55,6 +55,8 @@ _FIRST_RATIO, _FIRST_RATIO_PLAIN = 0.2, 0.5
 _MAX_EXPANSION = 8
 # A row group is copied as bytes if it has this share of the rows of a full one, or of its bytes; smaller ones join their neighbours.
 _COPIED_SHARE = 4
+# Arrow makes several row groups of more rows.
+_MOST_ROWS = 64 << 20
 _MOST_COPIED = 4
 """A row group with more than this number of times the bytes of a full row group is not copied, but decoded in parts."""
 
@@ -204,12 +206,11 @@ class BaseFileWriter:
         self._flush()
         writer = self._writer or self._opened(_with_dictionaries(self._schema.empty_table()))
         if any(self._groups):
-            metadata = self._close_with_copies(writer)
+            ranges = self._close_with_copies(writer)
         else:
             writer.add_key_value_metadata(self._key_value())
             writer.close()
-            metadata = self._metadata[0]
-        ranges = written_ranges(metadata, self._schema)
+            ranges = written_ranges(self._metadata[0], self._schema)
         # Parquet's bounds leave NaN out, which is greater than all numbers in Spark.
         ranges |= {name: replace(ranges[name], max=math.nan) for name in self._with_nan}
         return BaseFileStats(self._rows, self._min_key, self._max_key, ranges)
@@ -221,8 +222,8 @@ class BaseFileWriter:
             # Otherwise pyarrow would finish the file, and log an error, when it is garbage collected.
             self._writer.is_open = False
 
-    def _close_with_copies(self, writer: pq.ParquetWriter) -> pq.FileMetaData:
-        """Write a footer with the copied row groups behind the footer of Arrow's writer, which knows only its own; return its metadata."""
+    def _close_with_copies(self, writer: pq.ParquetWriter) -> dict[str, ColumnRange]:
+        """Write a footer with the copied row groups behind the footer of Arrow's writer, which knows only its own; return the ranges in it."""
         writer.close()
         own = io.BytesIO()
         self._metadata[0].write_metadata_file(own)
@@ -232,7 +233,7 @@ class BaseFileWriter:
             self._footer_without_rows(_with_dictionaries(self._schema.empty_table()), self._key_value()), groups
         )
         self._stream.write(ended(footer))
-        return parsed(footer)
+        return stored_ranges(thrift_struct(footer)[0], self._schema)
 
     def _footer_without_rows(self, empty: pa.Table, key_value: Mapping[str, str]) -> bytes:
         """Return the footer of a file of this writer that has no rows."""
@@ -278,7 +279,7 @@ class BaseFileWriter:
         # Parquet writes a column as a dictionary only if all its chunks have one dictionary.
         table = pa.concat_tables(self._pending).unify_dictionaries()
         self._opened(table).write_table(table, row_group_size=self._pending_rows)
-        self._groups.append(None)
+        self._groups += [None] * -(-self._pending_rows // _MOST_ROWS)
         self._with_nan.update(
             field.name
             for field in self._schema

@@ -120,7 +120,8 @@ class MergeHandle:
         if few is None:
             return False
         rows = pa.Table.from_batches(few.iter_batches([number]))
-        if incoming.meets(rows.column(RECORD_KEY)):
+        # A damaged footer may name another number of rows, for which no names of files are made.
+        if len(rows) != group.rows or incoming.meets(rows.column(RECORD_KEY)):
             return False
         # The statistics of a file leave NaN out, so only the values tell.
         with_nan = [name for name in floating if pc.any(pc.is_nan(rows.column(name))).as_py()]

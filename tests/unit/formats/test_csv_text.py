@@ -7,6 +7,7 @@ import math
 import threading
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, time
+from time import process_time
 from typing import Any
 
 import pyarrow as pa
@@ -189,6 +190,14 @@ def _is_well_formed(text: str, delimiter: str) -> bool:
         else:
             state = "plain"
     return state != "quoted"
+
+
+def test_a_value_that_is_never_closed_is_found_in_time_that_grows_with_the_file() -> None:
+    text = b'a,b\n"x,1\n' + b'"a quoted text",1\n' * 400_000
+    begun = process_time()
+    with pytest.raises(DataError, match="in line 2 has letters behind its closing quote"):
+        list(whole_rows(io.BytesIO(text), ",", "a.csv", len(text)))
+    assert process_time() - begun < 5, "it was minutes: each line was looked for in all of the text"
 
 
 def test_a_file_of_python_is_read_by_no_other_thread() -> None:

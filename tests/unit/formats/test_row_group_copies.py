@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pyhudi_core.formats.base_file import BaseFileReader, BaseFileStats, BaseFileWriter
-from pyhudi_core.formats.base_file.row_group_copies import StoredRowGroup
+from pyhudi_core.formats.base_file.footer import raw_footer
+from pyhudi_core.formats.base_file.row_group_copies import StoredRowGroup, ended
 from pyhudi_core.formats.base_file.thrift import field_spans, item_spans, number_bytes, structs_bytes, thrift_struct
 from pyhudi_core.model.meta_fields import FILE_NAME, META_FIELDS
 
@@ -168,6 +169,55 @@ def test_a_row_group_of_other_columns_or_with_a_page_index_or_of_few_rows_is_not
     named = SCHEMA.set(SCHEMA.get_field_index("id"), pa.field("id", pa.int32()))
     pq.write_table(group.cast(named), wide, store_schema=False)
     assert not any(writer(io.BytesIO()).copies(each) for each in stored(wide.getvalue()))
+
+
+def with_footer(data: bytes, old: bytes, new: bytes) -> bytes:
+    """Replace bytes that stand once in the structure of the second row group, in the footer of a file."""
+    footer = raw_footer(pa.BufferReader(data))
+    begin, end = item_spans(footer, field_spans(footer)[0][4][0])[1]
+    group = footer[begin:end]
+    assert group.count(old) == 1
+    return data[: -len(footer) - 8] + ended(footer[:begin] + group.replace(old, new) + footer[end:])
+
+
+def column_span(data: bytes, name: str, field: int) -> tuple[bytes, int]:
+    """Return the bytes of the metadata of a column in the second row group, and where the value of a field ends in them."""
+    footer = raw_footer(pa.BufferReader(data))
+    begin, _ = item_spans(footer, field_spans(footer)[0][4][0])[1]
+    for start, end in item_spans(footer, field_spans(footer, begin)[0][1][0]):
+        if thrift_struct(footer, start)[0][3][3] == [name.encode()]:
+            meta, _ = field_spans(footer, field_spans(footer, start)[0][3][0])
+            return footer[start:end], meta[field][1] - start
+    raise AssertionError(name)
+
+
+def test_a_row_group_whose_footer_has_other_names_positions_or_sizes_than_its_columns_is_not_copied() -> None:
+    chosen = random.Random(1)
+    data = file_of([rows(number, chosen, "old") for number in range(2)])
+    column, at = column_span(data, "_hoodie_record_key", 9)
+    # The field behind the position of the pages is that of the statistics, three further; a dictionary at 0 is none.
+    assert column[at] >> 4 == 3
+    no_dictionary = column[:at] + b"\x26\x00" + bytes([0x10 | column[at] & 15]) + column[at + 1 :]
+    renamed = column.replace(b"_hoodie_record_key", b"_hoodie_file_nam_e").replace(b"_nam_e", b"_names")
+    size = number_bytes(thrift_struct(column)[0][3][6])
+    huge = column[: column_span(data, "_hoodie_record_key", 6)[1] - len(size)] + number_bytes(2**63 - 1)
+    huge += column[column_span(data, "_hoodie_record_key", 6)[1] :]
+    for other in (no_dictionary, renamed, huge):
+        reader = BaseFileReader(pa.BufferReader(with_footer(data, column, other)), "old.parquet")
+        assert sum(batch.num_rows for batch in reader.iter_batches()) == 2 * ROWS
+        assert [group is None for group in reader.stored_row_groups()] == [False, True]
+
+
+def test_wrong_statistics_of_a_copied_row_group_are_unknown_and_end_no_process() -> None:
+    chosen = random.Random(1)
+    data = file_of([rows(number, chosen, "old") for number in range(2)])
+    column, _ = column_span(data, "id", 12)
+    right = (1000).to_bytes(8, "little")
+    wrong = column.replace(bytes([8]) + right, bytes([3]) + right[:3])
+    assert wrong != column
+    _, stats = copied(with_footer(data, column, wrong), {0, 1}, rows(9, chosen, "new"))
+    assert (stats.ranges["id"].min, stats.ranges["id"].max) == (None, None)
+    assert stats.ranges["_hoodie_record_key"].min == "000-0000"
 
 
 def test_numbers_and_lists_are_encoded_as_they_are_read() -> None:

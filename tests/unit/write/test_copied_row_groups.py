@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
 import pyhudi_core as hudi
-from pyhudi_core.formats.base_file import BaseFileWriter
+from pyhudi_core.formats.base_file import BaseFileReader, BaseFileWriter
 
 SCHEMA = pa.schema(
     [("id", pa.string()), ("part", pa.string()), ("value", pa.int64()), ("price", pa.float64()), ("note", pa.string())]
@@ -153,3 +154,22 @@ def test_columns_that_changed_their_names_with_each_other_are_not_copied(tmp_pat
     found = table.scan().to_arrow().to_pylist()
     assert {(row["first"], row["second"]) for row in found} == {(2, 1), (20, 10)}
     assert not copies
+
+
+@pytest.mark.parametrize("said", [0, 5, 10**7, 10**12])
+def test_a_row_group_whose_footer_says_another_number_of_rows_is_not_copied(
+    tmp_path, copies: list[int], monkeypatch: pytest.MonkeyPatch, said: int
+) -> None:  # type: ignore[no-untyped-def]
+    table = hudi.create_table(f"{tmp_path}/t", SCHEMA, "id", options=SMALL_GROUPS)
+    rows = some_rows(random.Random(1), range(2_000))
+    table.upsert(batch(rows))
+    real = BaseFileReader.stored_row_groups
+
+    def damaged(reader):  # type: ignore[no-untyped-def]
+        return [group and replace(group, rows=said) for group in real(reader)]
+
+    monkeypatch.setattr(BaseFileReader, "stored_row_groups", damaged)
+    new = some_rows(random.Random(2), range(1))
+    table.upsert(batch(new))
+    assert not copies
+    assert shown(table) == expected(rows | new)
