@@ -188,3 +188,16 @@ def test_a_check_fails_on_what_is_wrong_or_old(home: Path, lake: Path) -> None:
 def test_a_wrong_argument_is_refused_when_the_dag_file_is_parsed(make: Any, said: str) -> None:
     with pytest.raises(InvalidOptionError, match=said):
         make()
+
+
+def test_a_task_makes_the_tag_of_a_day_once(home: Path, lake: Path) -> None:
+    table = merge_on_read(lake / "orders", commits=1)
+    options = "options={'pyhudi.tags.daily': '30'}"
+    finished = run(
+        "tags",
+        f"tag = HudiServiceOperator(task_id='tag', table='orders', service='tagging', {options})",
+        f"again = HudiServiceOperator(task_id='again', table='orders', service='tagging', {options})",
+        "tag >> again",
+    )
+    assert states(finished) == {"tag": "success", "again": "skipped"}
+    assert [tag.comment[:8] for tag in table.savepoints] == ["daily 20"]

@@ -296,3 +296,16 @@ def test_progress_is_told_when_something_else_begins_and_then_at_most_every_ten_
     for what, done in (("list", 0), ("list", 1), ("delete", 2), ("delete", 3), ("delete", 4), ("delete", 5)):
         tell(what, done, 9)
     assert lines == ["cleaning: list: 0 of 9", "cleaning: delete: 2 of 9", "cleaning: delete: 5 of 9"]
+
+
+def test_a_schedule_makes_the_tag_of_a_day_once(lake, kept):
+    asset = orders_asset(Services(tagging=OnCron("0 0 * * *")), options={"pyhudi.tags.daily": 30})
+    table = filled(lake, asset, 1)
+    defs = definitions(lake, asset)
+    (schedule,) = defs.schedules
+    with dg.build_schedule_context(instance=kept, resources={"lake": lake}) as context:
+        (request,) = schedule.evaluate_tick(context).run_requests
+    job = defs.resolve_job_def(schedule.job_name)
+    for _ in range(2):
+        assert job.execute_in_process(instance=kept, run_config=request.run_config).success
+    assert [tag.comment[:8] for tag in table.savepoints] == ["daily 20"]
