@@ -40,7 +40,7 @@ class SparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     This resource takes the settings of dagster-pyspark's lazy resource. That resource imports pyspark when definitions are loaded; this resource does
     not. Settings may be nested: {"spark": {"master": "local[2]"}} means {"spark.master": "local[2]"}.
 
-    ``remote="sc://server:15002"`` means a session of Spark Connect, which starts no JVM here. Give an address with a token as a `dagster.EnvVar`.
+    With remote="sc://server:15002" the session is one of Spark Connect, which starts no JVM here. Give an address with a token as a dagster.EnvVar.
     """
 
     model_config = ConfigDict(hide_input_in_errors=True)
