@@ -46,9 +46,9 @@ def is_unicode(text: str) -> bool:
     return _SURROGATE.search(text) is None
 
 
-def refuse_incomplete(argument: str, names: Iterable[str]) -> None:
-    """Raise `InvalidOptionError` for a name that UTF-8 cannot hold, and so neither Arrow nor a file."""
-    bad = next((name for name in names if not is_unicode(name)), None)
+def refuse_incomplete(argument: str, names: Iterable[object]) -> None:
+    """Raise `InvalidOptionError` for a name that UTF-8 cannot hold, and so neither Arrow nor a file. A name that is no text has another error."""
+    bad = next((name for name in names if isinstance(name, str) and not is_unicode(name)), None)
     if bad is not None:
         raise InvalidOptionError(
             f"{argument} has the name {bad!r:.80}, which has an incomplete character (a lone surrogate)",
