@@ -38,9 +38,10 @@ def started_spark(settings: Mapping[str, Any]) -> Any:
 
 
 def _connected(builder: Any, remote: str) -> Any:
-    from pyspark.sql.connect.client import DefaultChannelBuilder  # noqa: PLC0415
+    with from_extra("connect", "A session of Spark Connect"):
+        from pyspark.sql.connect.client import DefaultChannelBuilder  # noqa: PLC0415 - PySpark 3.5 has none
 
-    from pyhudi_core.engine.spark_connect import refuse_silent  # noqa: PLC0415
+        from pyhudi_core.engine.spark_connect import refuse_silent  # noqa: PLC0415
 
     if remote.startswith("sc://"):  # any other address starts a server here
         with DefaultChannelBuilder(remote).toChannel() as channel:

@@ -11,7 +11,7 @@ import pytest
 from support.tables import make
 
 from pyhudi_core.engine import task_errors
-from pyhudi_core.errors import CommitAbortedError, ConfigError
+from pyhudi_core.errors import CommitAbortedError, ConfigError, MissingExtraError
 from pyhudi_core.orchestration import started_spark
 
 PROGRAM = """
@@ -97,11 +97,18 @@ def test_every_door_says_that_the_session_is_stopped_or_its_jvm_gone(tmp_path: P
 def test_a_server_of_spark_connect_that_does_not_answer_is_named_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """PySpark tries for ten minutes."""
     pytest.importorskip("grpc_status", reason="the extra connect is not installed")
+    from pyspark.sql.connect import client
+
     from pyhudi_core.engine import spark_connect
 
+    settings = {"spark.remote": "sc://127.0.0.1:9", "spark.sql.shuffle.partitions": 2}
+    if not hasattr(client, "DefaultChannelBuilder"):  # PySpark 3.5
+        with pytest.raises(MissingExtraError, match="another release of the package pyspark"):
+            started_spark(settings)
+        return
     monkeypatch.setattr(spark_connect, "_PATIENCE_S", 0.2)
     with pytest.raises(ConfigError, match="server of Spark Connect does not answer") as caught:
-        started_spark({"spark.remote": "sc://127.0.0.1:9", "spark.sql.shuffle.partitions": 2})
+        started_spark(settings)
     assert "start another session" in str(caught.value.hint)
 
 
