@@ -100,10 +100,10 @@ def batch_of(
     requirements: Sequence[CommitRequirement] = (),
 ) -> HandedIn:
     """Return a batch of rows with a new token. ``seen``: the timeline that the caller has read. ``lasts_ms``: how long the writer will wait."""
-    newest = seen.newest_completion or BEFORE_ALL  # of other writers it may have other digits; this one is not later
-    token = (
-        f"batch-{newest.ljust(len(BEFORE_ALL), '0')[: len(BEFORE_ALL)]}-{context.runtime.ids.uuid().replace('-', '')}"
-    )
+    digits = len(BEFORE_ALL)
+    # A time of another writer may have more or fewer digits. The time in the token is not later than that time.
+    newest = (seen.newest_completion or BEFORE_ALL).ljust(digits, "0")[:digits]
+    token = f"batch-{newest}-{context.runtime.ids.uuid().replace('-', '')}"
     name = f"{context.now()}_{token}{_ROWS}"
     until_ms = context.runtime.clock.now_ms() + lasts_ms
     own = tuple(one for one in requirements if isinstance(one, EntryIsOurs))

@@ -37,7 +37,7 @@ _HINT = (
 
 
 class _Source(Protocol):
-    """What is needed of a file."""
+    """A file that `whole_rows` can read."""
 
     def read(self, size: int, /) -> bytes: ...
 

@@ -94,8 +94,12 @@ def raw_footer(source: pa.NativeFile) -> bytes:
 
 def parsed(raw: bytes) -> pq.FileMetaData:
     """pyarrow's view of a footer. Raises pyarrow's errors."""
-    length = len(raw).to_bytes(4, "little")
-    return pq.read_metadata(pa.BufferReader(b"".join((_MAGIC, raw, length, _MAGIC))))
+    return pq.read_metadata(pa.BufferReader(_MAGIC + ended(raw)))
+
+
+def ended(raw: bytes) -> bytes:
+    """Return the end of a Parquet file with this footer."""
+    return b"".join((raw, len(raw).to_bytes(4, "little"), _MAGIC))
 
 
 def schema_of(metadata: pq.FileMetaData) -> pa.Schema:

@@ -23,17 +23,16 @@ from pyhudi_core.formats.base_file.parquet_groups import read_columns
 from pyhudi_core.formats.base_file.parquet_pages import Chunk, Leaf, chunks, leaves
 from pyhudi_core.formats.base_file.thrift import field_spans, item_spans, number_bytes, structs_bytes, thrift_struct
 
-_MAGIC = b"PAR1"
 # Field numbers of parquet.thrift: FileMetaData, RowGroup, ColumnChunk, ColumnMetaData.
 _SCHEMA, _ROWS, _ROW_GROUPS = 2, 3, 4
 _COLUMNS, _GROUP_BYTES, _GROUP_ROWS, _GROUP_PLACE, _GROUP_COMPRESSED, _ORDINAL = 1, 2, 3, 5, 6, 7
 _NUMBERS = {_GROUP_PLACE, _GROUP_COMPRESSED, _ORDINAL}
 _FILE_PATH, _CHUNK_PLACE, _META_DATA, _INDEXES = 1, 2, 3, range(4, 10)
-_PATH, _BYTES, _COMPRESSED, _PAGES = 3, 6, 7, (9, 10, 11)
+_PATH, _BYTES, _PAGES = 3, 6, (9, 10, 11)
 _DICTIONARY, _FILTERS = 11, (14, 15)
 _SIZES = range(1 << 48)
 """Sizes of a column in bytes: the sum of those of all columns has 64 bits."""
-Edits = Mapping[tuple[int, int], bytes]
+_Edits = Mapping[tuple[int, int], bytes]
 """New bytes for values, by where the values begin and end."""
 
 
@@ -70,13 +69,11 @@ def stored_row_groups(source: pa.NativeFile, footer: bytes) -> list[StoredRowGro
 
     Raises ValueError for an invalid footer.
     """
-    spans, _ = field_spans(footer)
-    schema = footer[slice(*spans[_SCHEMA])]
-    fields, size = thrift_struct(footer)[0], source.size()
-    places, columns = item_spans(footer, spans[_ROW_GROUPS][0]) if _ROW_GROUPS in spans else [], leaves(fields)
+    fields, size, schema = thrift_struct(footer)[0], source.size(), schema_of_footer(footer)
+    columns = leaves(fields)
     return [
-        _stored(source, footer[begin:end], schema, list(zip(chunks(fields, number, size), columns, strict=True)))
-        for number, (begin, end) in enumerate(places)
+        _stored(source, structure, schema, list(zip(chunks(fields, number, size), columns, strict=True)))
+        for number, structure in enumerate(structures(footer))
     ]
 
 
@@ -180,17 +177,13 @@ def footer_with(template: bytes, groups: Sequence[bytes]) -> bytes:
 def structures(footer: bytes) -> list[bytes]:
     """Return the structures of the row groups in a footer."""
     spans, _ = field_spans(footer)
-    return [footer[begin:end] for begin, end in item_spans(footer, spans[_ROW_GROUPS][0])]
+    places = item_spans(footer, spans[_ROW_GROUPS][0]) if _ROW_GROUPS in spans else []
+    return [footer[begin:end] for begin, end in places]
 
 
 def schema_of_footer(footer: bytes) -> bytes:
     """Return the schema in a footer, as bytes."""
     return footer[slice(*field_spans(footer)[0][_SCHEMA])]
-
-
-def ended(footer: bytes) -> bytes:
-    """Return what stands at the end of a Parquet file with this footer."""
-    return b"".join((footer, len(footer).to_bytes(4, "little"), _MAGIC))
 
 
 def _moved(structure: bytes, by: int) -> bytes:
@@ -209,7 +202,7 @@ def _numbered(structure: bytes, place: int) -> bytes:
     return _edited(structure, {spans[_ORDINAL]: number_bytes(place)} if _ORDINAL in spans else {})
 
 
-def _edited(structure: bytes, edits: Edits) -> bytes:
+def _edited(structure: bytes, edits: _Edits) -> bytes:
     found, at = [], 0
     for (begin, end), new in sorted(edits.items()):
         found += [structure[at:begin], new]

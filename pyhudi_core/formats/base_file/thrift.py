@@ -39,15 +39,10 @@ def field_spans(data: bytes, start: int = 0) -> tuple[dict[int, tuple[int, int]]
 def item_spans(data: bytes, start: int) -> list[tuple[int, int]]:
     """Return where the items of a list begin and end. Raises ValueError."""
     try:
-        head, at = data[start], start + 1
-        size = head >> 4
-        if size == _LONG:
-            size, at = _unsigned(data, at)
-        if size > len(data) - at:
-            raise ValueError("a list of the footer has more items than there are bytes")
+        kind, size, at = _list_head(data, start)
         found = []
         for _ in range(size):
-            _, end = _value(data, at, head & 0x0F, 0)
+            _, end = _value(data, at, kind, 0)
             found.append((at, end))
             at = end
     except IndexError:
@@ -142,17 +137,20 @@ def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
     raise ValueError(f"the footer has a value of unknown type {kind}")
 
 
-def _list(data: bytes, at: int, depth: int) -> tuple[list[Any], int]:
+def _list_head(data: bytes, at: int) -> tuple[int, int, int]:
+    """Return the type and the number of the items of a list, and the offset of the first item."""
     head = data[at]
-    at += 1
-    size = head >> 4
-    if size == _LONG:
-        size, at = _unsigned(data, at)
+    size, at = (head >> 4, at + 1) if head >> 4 != _LONG else _unsigned(data, at + 1)
     if size > len(data) - at:
         raise ValueError("a list of the footer has more items than there are bytes")
+    return head & 0x0F, size, at
+
+
+def _list(data: bytes, at: int, depth: int) -> tuple[list[Any], int]:
+    kind, size, at = _list_head(data, at)
     if depth >= _MAX_DEPTH:
         raise ValueError("the footer is nested too deeply")
-    kind, found = head & 0x0F, []
+    found = []
     for _ in range(size):
         item, at = _value(data, at, kind, depth + 1)
         found.append(item)

@@ -26,13 +26,13 @@ from pyhudi_core.formats.base_file.footer import (
     MAX_KEY,
     MIN_KEY,
     WRITER_MODEL,
+    ended,
     raw_footer,
 )
 from pyhudi_core.formats.base_file.parquet_statistics import ColumnRange, stored_ranges, written_ranges
 from pyhudi_core.formats.base_file.row_group_copies import (
     StoredRowGroup,
     copied,
-    ended,
     footer_with,
     one_column,
     schema_of_footer,

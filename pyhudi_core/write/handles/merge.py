@@ -101,14 +101,18 @@ class MergeHandle:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the base file; copy the row groups in which no row has a new version, unless all rows must be read (``whole``)."""
         may_copy = not whole and self._context.settings.populate and file.writer.may_copy(reader.row_group_rows)
-        groups = reader.stored_row_groups() if may_copy else []
-        if not any(map(file.writer.copies, groups)):
+        stored = reader.stored_row_groups() if may_copy else []
+        groups = [group if file.writer.copies(group) else None for group in stored]
+        if not any(groups):
             yield from reader.iter_batches()
             return
         ranges = reader.row_group_statistics([RECORD_KEY])
         for number, group in enumerate(groups):
-            apart = group is not None and file.writer.copies(group) and not incoming.may_meet(ranges[number])
-            if group is None or not apart or not self._copied(file, reader, incoming, number, group):
+            if (
+                group is None
+                or incoming.may_meet(ranges[number])
+                or not self._copied(file, reader, incoming, number, group)
+            ):
                 yield from reader.iter_batches([number])
 
     def _copied(

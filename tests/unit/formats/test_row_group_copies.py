@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pyhudi_core.formats.base_file import BaseFileReader, BaseFileStats, BaseFileWriter
-from pyhudi_core.formats.base_file.footer import raw_footer
-from pyhudi_core.formats.base_file.row_group_copies import StoredRowGroup, ended
+from pyhudi_core.formats.base_file.footer import ended, raw_footer
+from pyhudi_core.formats.base_file.row_group_copies import StoredRowGroup
 from pyhudi_core.formats.base_file.thrift import field_spans, item_spans, number_bytes, structs_bytes, thrift_struct
 from pyhudi_core.model.meta_fields import FILE_NAME, META_FIELDS
 
