@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from pyhudi_core.errors import HudiError, LockError, LockServerError, LockTimeoutError
-from pyhudi_core.lock.waiting import Patience, acquire_patiently
+from pyhudi_core.lock.base import Patience, acquire_patiently
 from pyhudi_core.runtime.base import Process, Runtime
 
 _log = logging.getLogger(__name__)
