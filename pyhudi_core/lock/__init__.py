@@ -1,5 +1,5 @@
-"""Lock providers behind one protocol (``base``). A lock only excludes other writers; the commit protocol is safe without it. So a lock has no fencing
-token: the commit record refuses a writer that comes too late. Import from the modules: a table needs only its own lock.
+"""Lock providers behind one protocol (``base``). A lock only excludes other writers; the commit protocol is safe without it. So a lock needs no
+fencing token: the commit record refuses a writer that is too late. Import from the modules: a table needs only its own lock.
 
 How to add a lock of a server, with ``servers/sql.py`` as the example:
 
@@ -18,7 +18,7 @@ How to add a lock of a server, with ``servers/sql.py`` as the example:
    ``test_dead_lock_server.py`` needs its options in a list. On the real server, for ``make locks``, a test in ``tests/locks`` also inherits from
    `ServerCases` (``server_cases.py``); ``scripts/servers.py`` installs the server, ``tests/locks/servers.py`` starts it. ``@pytest.mark.row`` names
    the line of ``tests/capabilities.txt`` that the test proves: a conformance test has the line of the other locks, for the real server add a line.
-5. ``scripts/lock_figures.py`` measures it, by a line in ``KINDS``.
+5. A line in ``KINDS`` of ``scripts/lock_figures.py``, which measures the lock.
 
 A lock without a server is a module here, named in ``_HERE`` of ``kinds.py``.
 """

@@ -1,7 +1,8 @@
 """The protocol of lock providers. A lock only excludes other writers; the commit protocol is safe without it (see ``transaction/``).
 
-Writers with different locks, or with different addresses of one lock, do not exclude each other and do not notice it. So every commit records the
-identity of the lock that it held, and a commit must use the same lock as the previous commit. The option ``pyhudi.lock.change.from`` moves a table
+If writers use different locks, or different addresses of one lock, they do not exclude each other, and none of them notices. So every commit records
+the identity of the lock that it held, and a commit must use the same lock as the previous commit. The option ``pyhudi.lock.change.from`` moves a
+table
 to a new lock: it names the old identity. After the first commit under the new lock the option has no effect.
 
 The waiting times between two attempts (`Patience`) have full jitter, so that waiting writers do not try at the same moments.
@@ -50,12 +51,12 @@ class InTheFolder(Protocol):
     """A held lock that is a file in the table's folder, so a rename of the folder moves it."""
 
     def moved_to(self, storage: Storage) -> None:
-        """Use the file at its new location from now on: the folder was renamed, and the file with it."""
+        """Use the file at its new location from now on, because the folder was renamed."""
         ...
 
 
 def follow_folder(session: LockSession, storage: Storage) -> None:
-    """Inform a held lock that the table's folder was renamed, so that the release finds the lock file."""
+    """Tell a held lock that the table's folder was renamed, so that its release finds the lock file."""
     if isinstance(session, InTheFolder):
         session.moved_to(storage)
 
@@ -115,11 +116,11 @@ class LooksAhead(Protocol):
 
 @runtime_checkable
 class TakenAsSeen(Protocol):
-    """A held lock that says whether another process held it between `LooksAhead.look_ahead`, which found it free, and this holding."""
+    """A held lock that knows whether another process held it between `LooksAhead.look_ahead`, which found it free, and this holding."""
 
     @property
     def taken_as_seen(self) -> bool:
-        """Whether reads of the table since that look are as valid as reads under this lock."""
+        """Whether reads of the table after that look are as valid as reads under this lock."""
         ...
 
 
@@ -130,12 +131,12 @@ def look_ahead(lock: LockProvider) -> None:
 
 
 def was_free(lock: LockProvider) -> bool:
-    """Say whether the state of the lock was read ahead, and was free."""
+    """Say whether the state of the lock was read ahead and was free."""
     return isinstance(lock, LooksAhead) and lock.was_free
 
 
 def taken_as_seen(session: LockSession) -> bool:
-    """Say whether nobody else has held the lock since its state was read ahead and was free; False if that is unknown."""
+    """Say whether no other process has held the lock since its state was read ahead and was free; False if this is unknown."""
     return isinstance(session, TakenAsSeen) and session.taken_as_seen
 
 
@@ -181,7 +182,7 @@ class Patience:
         ids: the source of jitter.
         first_ms: bound of the first wait.
         longest_ms: bound of every wait.
-        growth: the factor between one bound and the next. With slow growth, the wait ends soon after the release of the lock: with 1.25 it is on
+        growth: the factor between one bound and the next. With a small factor, the wait ends soon after the release of the lock: with 1.25, it is on
             average a sixth longer than necessary, with 2 a half longer.
     """
 

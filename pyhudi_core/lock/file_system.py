@@ -4,8 +4,8 @@ Rules of both: the file ``lock`` in the lock folder exists while a writer holds 
 file releases it. The lock has expired when its modification time is more than ``expire_minutes`` old (0: never). The folder is
 ``hoodie.write.lock.filesystem.path``; without that option Hudi 1.0 to 1.2 uses ``.hoodie``.
 
-Rules of this package only: the content describes the holder, so the lock of a process of this machine that has ended is replaced at once,
-and only its owner removes a lock. Hudi's provider removes the file without checking the owner; so the commit protocol does not rely on it.
+Rules of this package only: the content describes the holder. So if a process of this machine has ended, its lock is replaced at once. Only its owner
+removes a lock. Hudi's provider removes the file without checking the owner, so the commit protocol does not rely on the file.
 
 A holder (`Holder`) is known to have ended only if its process ran on this machine, in this boot and this process namespace, and no process with its
 number and start time exists any more. Every other holder may be running.
@@ -116,7 +116,7 @@ DEFAULT_FOLDER = ".hoodie"
 
 @dataclass(frozen=True, slots=True)
 class FileSystemOptions:
-    """Where the lock file is, and when it counts as abandoned."""
+    """The folder of the lock file, and the age at which the file counts as abandoned."""
 
     path: str = lock_option(
         "hoodie.write.lock.filesystem.path",
