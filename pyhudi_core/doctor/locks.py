@@ -1,7 +1,7 @@
-"""Examine locks: who holds the lock since when, whether the holder can still be running, and whether all writers use the same lock.
+"""Examine locks: the holder and the begin of the holding, whether the holder can still be running, and whether all writers use the same lock.
 
-Covers the lock file of Hudi's FileSystemBasedLockProvider (which this package uses too), that of its StorageBasedLockProvider, and the audit of past
-holdings.
+The module examines the lock files of Hudi's FileSystemBasedLockProvider (which this package uses, too) and StorageBasedLockProvider, and the audit of
+past holdings.
 """
 
 from __future__ import annotations

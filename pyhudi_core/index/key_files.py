@@ -4,8 +4,8 @@ The footer of a base file has its key range, and its bloom filter excludes most 
 file is not read further. The remaining keys are looked up in the key column, so the answer is exact.
 
 In merge-on-read tables a key is in the base file of its file group, because inserts go to base files. Other writers (Flink) may insert into logs;
-logs whose commits record inserts are read, too. A key that logs deleted is still found, so that a new row with the key goes into the same file group.
-If another index has put the new row into another file group, the key is found there.
+logs whose commits record inserts are read, too. If a log has deleted a key, the key is still found, so that a new row with the key goes into the same
+file group. If another index has put the new row into another file group, the key is found there.
 """
 
 from __future__ import annotations

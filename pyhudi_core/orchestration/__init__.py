@@ -1,4 +1,4 @@
-"""Functions for a package that runs tables under an orchestrator, such as ``pyhudi_dagster``. Users of such a package need few of these names.
+"""Functions for packages that use tables under an orchestrator, such as ``pyhudi_dagster``. Users of these packages need few of these names.
 
 They are as stable as the names of ``pyhudi``, do not depend on an orchestrator, and are imported on first use. By module:
 

@@ -53,7 +53,7 @@ class TableSettings:
         return _SHORT.get(word, word)
 
     def refuse_unfit(self, whose: str) -> None:
-        """Raise `InvalidOptionError` for settings with which no table could be created. ``whose``: ``The asset orders``."""
+        """Raise `InvalidOptionError` if no table can be created with the settings. ``whose``: ``The asset orders``."""
         if self.kind not in _SHORT.values():
             raise definition_error(
                 f"{whose} has table_type={self.table_type!r}, which is unknown",
@@ -143,13 +143,13 @@ def refuse_unfit_columns(whose: str, argument: str, columns: Sequence[str]) -> N
 
 
 def refuse_no_count(what: str, number: object) -> None:
-    """Raise `InvalidOptionError` unless the number is a positive whole number that is not absurdly large."""
+    """Raise `InvalidOptionError` unless the number is a positive whole number below an upper limit."""
     if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= _MOST:
         raise definition_error(f"{what}={number!r}", f"Pass a whole number from 1 on, at most {_MOST}.")
 
 
 def refuse_unfit_limit(what: str, number: object) -> None:
-    """Raise `InvalidOptionError` unless the number is None, or finite, from 0 on, and not absurdly large."""
+    """Raise `InvalidOptionError` unless the number is None, or finite, not negative, and below an upper limit."""
     if number is None or (
         isinstance(number, int | float) and not isinstance(number, bool) and 0 <= number <= _MOST_HOURS
     ):
@@ -158,7 +158,7 @@ def refuse_unfit_limit(what: str, number: object) -> None:
 
 
 def refuse_unused(what: str, unused: Mapping[str, object], fix: str) -> None:
-    """Raise `InvalidOptionError` for an attribute that is given, and that nothing uses. UTC is the time zone that nobody has to give."""
+    """Raise `InvalidOptionError` for a given attribute that is not used. The time zone UTC counts as not given."""
     for name, value in unused.items():
         if value and value != "UTC":
             raise definition_error(f"{what} has {name}={value!r}, which nothing uses", fix)

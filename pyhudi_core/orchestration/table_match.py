@@ -1,6 +1,6 @@
 """Compare an existing table with the settings of its asset or task.
 
-If they differed, rows would get another key, or another version of a row would win.
+With other settings, rows would get other keys, or other versions of rows would win.
 """
 
 from __future__ import annotations
