@@ -1,4 +1,4 @@
-"""A task that processes new changes of a table exactly once: the commits of its output table store the checkpoint."""
+"""A task that processes each change of a table exactly once: the commits of its output table store the checkpoint."""
 
 from __future__ import annotations
 

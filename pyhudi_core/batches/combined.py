@@ -30,11 +30,10 @@ from pyhudi_core.errors import (
     StorageStateUnknownError,
     at_table,
 )
-from pyhudi_core.lock.base import LockProvider, LockSession, look_ahead, taken_as_seen, was_free
+from pyhudi_core.lock.base import LockProvider, LockSession, Patience, look_ahead, taken_as_seen, was_free
 from pyhudi_core.lock.file_system import FileSystemLockProvider
 from pyhudi_core.lock.in_process import InProcessLockProvider
 from pyhudi_core.lock.storage_based import StorageBasedLockProvider
-from pyhudi_core.lock.waiting import Patience
 from pyhudi_core.merge.law import says_deleted
 from pyhudi_core.merge.record_merger import find_merger
 from pyhudi_core.model.instant import State

@@ -12,8 +12,7 @@ from pyhudi_core.doctor.read_only import ReadOnlyStorage
 from pyhudi_core.errors import LockIdentityError
 from pyhudi_core.lock import audit
 from pyhudi_core.lock.base import refuse_other_lock
-from pyhudi_core.lock.file_system import DEFAULT_FOLDER, FileSystemOptions
-from pyhudi_core.lock.holder import describe_foreign, is_gone, parse_holder
+from pyhudi_core.lock.file_system import DEFAULT_FOLDER, FileSystemOptions, describe_foreign, is_gone, parse_holder
 from pyhudi_core.lock.storage_lock_file import LOCK_FILE, LOCK_FOLDER, LockFile, Owner
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.storage.base import ObjectInfo

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pyhudi_core.metadata_table import file_groups, names
-from pyhudi_core.metadata_table.commits import commit_body, file_stat
+from pyhudi_core.metadata_table.file_groups import commit_body, file_stat
 from pyhudi_core.metadata_table.records import Records
 from pyhudi_core.model.commit import WriteStat
 from pyhudi_core.model.file_names import PARTITION_METAFILE, BaseFileName, LogFileName

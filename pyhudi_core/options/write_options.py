@@ -1,7 +1,7 @@
 """Options as typed values: ``WriteOptions`` for writes, one frozen value for each concern; for ``TableOptions`` see `table_options`.
 
-Both are read from the same mapping, so that one set of options fits ``create_table`` and every later call. Each takes its own options
-and checks all of them. Each concern checks that its values agree with each other.
+Both are read from the same mapping, so that one set of options fits ``create_table`` and every later call. Each of the two takes its own options and
+checks all of them. Each concern checks that its values agree with each other.
 
 Invariant: options given for an existing table never contradict it.
 """
@@ -59,7 +59,7 @@ class FileOptions:
 
 @dataclass(frozen=True, slots=True)
 class RowOptions:
-    """The rules for a batch: rows with the same key, existing keys, other number types for integers, and changes of the columns."""
+    """The rules for a batch: rows with the same key, existing keys, other number types in integer columns, and changes of the columns."""
 
     combine_before_upsert: bool
     combine_before_insert: bool
@@ -74,8 +74,8 @@ class IndexOptions:
 
     For a bucket index: the ``buckets`` of a partition (with consistent hashing, of a new one), the hashed columns, and the engine; None if they are
     not given. ``most_buckets``, ``least_buckets`` and the thresholds (in sizes of a full file) say which buckets clusterings split and merge. The
-    three ``moves``: with the global index of that kind, a row whose key is in another partition moves to its own partition. ``updates_move``: an
-    updated row is deleted in its file group and inserted in another one.
+    three ``moves``: with the global index of this kind, a row moves to its own partition if its key is in another partition. ``updates_move``: an
+    updated row is deleted in its file group and inserted in another file group.
     """
 
     type: str | None
@@ -141,7 +141,7 @@ class MetadataOptions:
 
     @property
     def asks_for_more(self) -> bool:
-        """Whether a write makes a metadata table, or must report that it does not make a part of it."""
+        """Whether a write makes a metadata table, or must report a part of it that it does not make."""
         return bool(self.enable) or self.record_index or self.bloom_filters
 
 
@@ -170,7 +170,7 @@ class ClockOptions:
 
 @dataclass(frozen=True, slots=True)
 class RetryOptions:
-    """What a write does after another commit came first: the number of attempts, when other writers yield to it, and the wait for a busy store."""
+    """What a write does if another commit comes first: the number of attempts, when other writers yield to it, and the wait for a busy store."""
 
     limit: int
     reserve_after: int

@@ -158,7 +158,7 @@ def hudi_output(
         key: asset key; default: the function's or the output's name. ``key_prefix`` is prepended.
         table: name of the table below the warehouse; default: the asset key.
         record_key, partition_by, ordering, table_type, schema: used to create the table. An existing table must have the same values, except for the
-            schema, and a key generator that names folders by the values of the partition columns.
+            schema. Its key generator must name folders by the values of the partition columns.
         options: options (``pyhudi help options``) for every run; these options override the lake's options. Table options are used to create the
             table. They are not compared with an existing table.
         operation: upsert, insert, bulk_insert, insert_overwrite, insert_overwrite_table, delete or delete_partitions.

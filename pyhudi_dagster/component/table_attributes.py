@@ -47,7 +47,7 @@ class LakePartitions(dg.Model, dg.Resolvable):
     name: str = Field(default="", description="The name of the definition of dynamic partitions.")
 
     def made(self) -> HudiPartitions:
-        """Return the partitions. Raises `InvalidOptionError` if an attribute of this kind is missing, or one of another kind is given."""
+        """Return the partitions. Raises `InvalidOptionError` if an attribute of this kind is missing, or if an attribute of another kind is given."""
         needs = {"static": "values", "dynamic": "name"}.get(self.type, "start")
         if not getattr(self, needs):
             raise definition_error(

@@ -22,7 +22,7 @@ from pyhudi_core.index.base import Group
 from pyhudi_core.merge.merged_slice import Merging, merged_batches
 from pyhudi_core.metadata_table import file_groups, names
 from pyhudi_core.metadata_table.changes import CommitChanges, KeyPlaces, records_of
-from pyhudi_core.metadata_table.commits import LogWriting, file_stat
+from pyhudi_core.metadata_table.file_groups import LogWriting, file_stat
 from pyhudi_core.metadata_table.reader import MetadataTable
 from pyhudi_core.metadata_table.records import Records
 from pyhudi_core.metadata_table.slices import MetadataSlices
