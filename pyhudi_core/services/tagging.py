@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.printing import printable
-from pyhudi_core.options.upkeep import UpkeepOptions
+from pyhudi_core.options.write_options import UpkeepOptions
 from pyhudi_core.savepoints.savepoint_files import TAGGED_BY, Savepoint, read_savepoints
 from pyhudi_core.savepoints.savepoints import Savepoints
 from pyhudi_core.services.service import Execution, Figures, ServiceResult, TableService

@@ -21,7 +21,7 @@ from pyhudi_core.lazy import lazy
 from pyhudi_core.model.instant import Action, Instant, epoch_ms, format_time, is_time
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.opened_table.table_context import TableContext
-from pyhudi_core.options.upkeep import CleaningOptions
+from pyhudi_core.options.write_options import CleaningOptions
 from pyhudi_core.runtime.collection import collector_paused
 from pyhudi_core.savepoints.holds import read_holds
 from pyhudi_core.savepoints.savepoint_files import kept_files

@@ -23,8 +23,7 @@ import pyarrow as pa
 
 from pyhudi_core.conflicts.concurrent import refuse_conflicts
 from pyhudi_core.conflicts.conflict import Touched
-from pyhudi_core.engine.base import SORT, TASK, Dataset, TaskInfo
-from pyhudi_core.engine.grouping import dealt, runs, without_slots
+from pyhudi_core.engine.base import SORT, TASK, Dataset, TaskInfo, dealt, runs, without_slots
 from pyhudi_core.errors import UnsupportedTableError
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file import BaseFileReader

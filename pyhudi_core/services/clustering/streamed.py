@@ -17,8 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.engine.base import SORT, TaskInfo
-from pyhudi_core.engine.grouping import runs, without_slots
+from pyhudi_core.engine.base import SORT, TaskInfo, runs, without_slots
 from pyhudi_core.engine.local import row_order
 from pyhudi_core.services.clustering.new_groups import Piece
 from pyhudi_core.services.clustering.rows_to_cluster import SliceReading

@@ -18,7 +18,7 @@ from dataclasses import replace
 from pyhudi_core.metadata_table import names
 from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.opened_table.table_context import TableContext
-from pyhudi_core.options.upkeep import CleaningOptions
+from pyhudi_core.options.write_options import CleaningOptions
 from pyhudi_core.services.archival.archival import Archival, ArchivalResult, archive, rules_of
 from pyhudi_core.services.archival.limits import ArchivalPlan
 from pyhudi_core.services.cleaning.clean_plan import CleaningPlan, PlannedClean
