@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from pyhudi_core.engine.base import SORT, TASK, Dataset, TaskInfo
-from pyhudi_core.engine.grouping import runs, slotted, with_slots, without_slots
+from pyhudi_core.engine.base import SORT, TASK, Dataset, TaskInfo, runs, slotted, with_slots, without_slots
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.key_hash import hash_keys
 from pyhudi_core.index.base import NOT_FOUND, TAGS, Tagged

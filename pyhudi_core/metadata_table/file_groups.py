@@ -18,8 +18,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.engine.base import TaskInfo
-from pyhudi_core.engine.grouping import with_slots
+from pyhudi_core.engine.base import TaskInfo, with_slots
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.formats.hfile import HFileWriter
 from pyhudi_core.formats.log.blocks import BlockType, Header, encode_block

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pyhudi_core.engine.base import SORT, TASK, Dataset, Engine, TaskInfo
-from pyhudi_core.engine.grouping import runs, slotted, without_slots
+from pyhudi_core.engine.base import SORT, TASK, Dataset, Engine, TaskInfo, runs, slotted, without_slots
 from pyhudi_core.file_groups.slice import BaseFile, FileSlice, LogFile
 from pyhudi_core.index.base import Group
 from pyhudi_core.metadata_table.file_entries import FileIndex, GroupEntries

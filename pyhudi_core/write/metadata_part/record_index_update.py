@@ -13,8 +13,7 @@ from functools import cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.engine.base import SORT, TASK, Engine, TaskInfo
-from pyhudi_core.engine.grouping import runs, slotted
+from pyhudi_core.engine.base import SORT, TASK, Engine, TaskInfo, runs, slotted
 from pyhudi_core.errors import CommitAbortedError, DuplicateKeyError
 from pyhudi_core.file_groups.slice import FileSlice, SlicePiece
 from pyhudi_core.formats.key_hash import repetitions
