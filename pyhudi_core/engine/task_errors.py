@@ -120,11 +120,13 @@ def job_errors() -> Iterator[None]:
             ) from error
 
 
-_ENDED = ("ExecutorLostFailure", "OutOfMemoryError", "Connection reset", "Python worker exited unexpectedly")
-"""Texts of a failure whose process ended. The kernel or a manager of the cluster kills one whose memory is full, and Spark's text does not say so."""
+_ENDED = ("ExecutorLostFailure", "MemoryError", "Connection reset", "Python worker exited unexpectedly")
+"""Texts of a failure whose process had no memory left, or ended. The kernel or a manager of the cluster kills a process whose memory is full, and
+Spark's text does not say so. Python, Arrow and Java each have an error whose name ends with ``MemoryError``.
+"""
 _MORE_MEMORY = (
-    "An executor or its Python process ended, perhaps because its memory was full: see the log of the cluster's manager, and give more "
-    "`spark.executor.memory` (the JVM) or `spark.executor.memoryOverhead` (Python)"
+    "The memory of an executor or of its Python process was full, or the process ended for another reason: see the log of the cluster's manager, and "
+    "give more `spark.executor.memory` (the JVM), `spark.executor.memoryOverhead` (Python) or `spark.executor.pyspark.memory` (Python, if it is set)"
 )
 _MEND = (
     "Mend what made the DataFrame fail (its own `count()` may not compute all columns: try "

@@ -115,6 +115,8 @@ def test_a_server_of_spark_connect_that_does_not_answer_is_named_soon(monkeypatc
 @pytest.mark.parametrize(("said", "hint"), [
     ("ExecutorLostFailure (executor 1 exited) Reason: Command exited with code 137", "spark.executor.memory"),
     ("java.lang.OutOfMemoryError: Java heap space", "spark.executor.memory"),
+    ("Traceback (most recent call last):\n  File \"a.py\", line 1, in f\nMemoryError", "spark.executor.memoryOverhead"),
+    ("Traceback (most recent call last):\npyarrow.lib.ArrowMemoryError: malloc of size 64 failed", "spark.executor.memoryOverhead"),
     ("java.net.SocketException: Connection reset", "spark.executor.memoryOverhead"),
     ("[DIVIDE_BY_ZERO] Division by zero", "Mend what made the DataFrame fail"),
 ])  # fmt: skip
