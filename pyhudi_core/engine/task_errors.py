@@ -145,14 +145,12 @@ _TRACE = "Traceback (most recent call last)"
 
 
 def _reason(text: str) -> str:
-    """Return the line of Spark's text with the reason: the last line of a traceback, or Java's innermost cause."""
+    """Return the line of Spark's text with the reason: the first line after the calls of a traceback, or Java's innermost cause."""
     before, traced, after = text.partition(_TRACE)
-    own = after if traced else before.rpartition("Caused by: ")[2]
-    lines = [line.rstrip() for line in own.splitlines() if line.strip()]
-    if traced:
-        lines = [line for line in lines if line[0] not in " \t"]
-    found = next((line for line in lines if _NAMED.search(line)), lines[0] if lines else "no reason is given")
-    return f"{found.strip():.500}"
+    own = after.removeprefix(":") if traced else before.rpartition("Caused by: ")[2]
+    lines = [line.rstrip() for line in own.splitlines() if line.strip() and not (traced and line[0] in " \t")]
+    named = lines if traced else filter(_NAMED.search, lines)
+    return f"{next(iter(named), lines[0] if lines else 'no reason is given').strip():.500}"
 
 
 def lost_session(error: BaseException) -> ConfigError | None:

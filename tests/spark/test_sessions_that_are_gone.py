@@ -128,6 +128,18 @@ def test_a_process_that_ended_is_told_apart_from_rows_that_fail(said: str, hint:
     assert hint in str(caught.value.hint)
 
 
+@pytest.mark.parametrize("reason", ["MemoryError", "ValueError", "my.module.Refused", "KeyError: 'id'", "Refused: no"])
+def test_the_reason_of_a_failure_is_the_last_line_of_its_traceback(reason: str) -> None:
+    from pyspark.errors import PySparkException
+
+    said = f'Job aborted. Traceback (most recent call last):\n  File "a.py", line 1, in f\n    f(\n{reason}\n\n\tat org.apache.Spark(A:1)\n'
+    with pytest.raises(CommitAbortedError) as caught, task_errors.job_errors():
+        raise PySparkException(
+            f"{said}\nDriver stacktrace:\nCaused by: org.apache.spark.api.python.PythonException: {said}"
+        )
+    assert caught.value.message == f"Spark could not compute the rows: {reason}"
+
+
 @pytest.mark.parametrize(
     "said", ["[INVALID_HANDLE.SESSION_CHANGED] The handle is invalid", "INVALID_HANDLE.SESSION_NOT_FOUND"]
 )
