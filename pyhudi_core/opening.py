@@ -292,6 +292,7 @@ def create_whole(opened: OpenedTable, *arguments: Any) -> HudiTable:
     context = _create(opened, *arguments)
     if context.options.metadata.of_new_tables:
         asked_metadata_table.make_first(context)
+        opened.created_whole()
     return HudiTable(opened)
 
 

@@ -119,9 +119,13 @@ class FirstBuild:
         requested = Instant(self.requested_time, Action.DELTACOMMIT, State.REQUESTED)
         return _timeline_path(requested), _timeline_path(replace(requested, state=State.INFLIGHT))
 
+    def completed_instant(self, completion_time: str) -> Instant:
+        """Return the completed deltacommit."""
+        return Instant(self.requested_time, Action.DELTACOMMIT, State.COMPLETED, completion_time)
+
     def completed_path(self, completion_time: str) -> str:
         """Return the path of the completed file of the deltacommit."""
-        return _timeline_path(Instant(self.requested_time, Action.DELTACOMMIT, State.COMPLETED, completion_time))
+        return _timeline_path(self.completed_instant(completion_time))
 
     def completed_body(self, files: Sequence[FirstFile], *, logs: bool = True) -> bytes:
         """Return the bytes of the completed file, for these base files and, with ``logs``, the first logs."""

@@ -27,6 +27,8 @@ T = TypeVar("T")
 
 _Files = tuple[bytes | None, bytes | None]
 """The properties files of a table and of its metadata table; None for a file that was not read."""
+NEW_FILES = "the properties files of a new table"
+"""What a handle remembers (`CommitProtocol.remembered`) between the creation of a table's metadata table and the first call: `_Files`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,12 @@ class OpenedTable:
             context = self._of((properties, None))
             self._known, self._lists_metadata = None, True  # it gets a metadata table
             return context
+
+    def created_whole(self) -> None:
+        """Use the properties files that the creation of the metadata table has left. `context_and` compares them, so they may be old."""
+        files = self._remembered.pop(NEW_FILES, None)
+        if files is not None:
+            Ahead.of(partial(self._of, files))
 
     def context_and(self, look: Callable[[TableContext], T]) -> tuple[TableContext, T]:
         """Return the table with its current configuration, and the result of a ``look`` afterwards.

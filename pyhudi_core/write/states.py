@@ -150,11 +150,12 @@ class Draft(WriteState):
 class Begun(WriteState):
     """An attempt whose instant is on the timeline; its files are being written, or writing has failed.
 
-    ``state``: the draft from which it started.
+    ``state``: the draft from which it started. ``others`` as `cases.first_others` has returned it.
     """
 
     transaction: Transaction
     state: Ahead[Snapshot]
+    others: cases.OtherTables | None = None
 
     def pending(self) -> Transaction:
         """Return as `WriteState.pending`."""

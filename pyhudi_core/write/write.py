@@ -34,7 +34,7 @@ from pyhudi_core.model.operation import OperationType
 from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.snapshot import Snapshot
-from pyhudi_core.storage.at_once import Ahead, both
+from pyhudi_core.storage.at_once import Ahead, all_of, both
 from pyhudi_core.transaction import markers
 from pyhudi_core.transaction.begin import TableSeen, Transaction, begin_write, withdraw
 from pyhudi_core.transaction.commit import Finished, Gate
@@ -307,9 +307,16 @@ def begin(draft: Draft, seen: TableSeen | None) -> Begun:
         refusals.at_begin(cases.at_begin(context, request.operation, prepared.schema, removes=removes))
     action = request.operation.action_on(context.config.table_type)
     state: list[Ahead[Snapshot]] = []
+    others: list[cases.OtherTables | None] = []
 
     def read(transaction: Transaction) -> None:
-        state.append(Ahead.of(partial(_state_at, context, transaction)))
+        first = {} if prepared is None else prepared.volumes
+        all_of(
+            context.root,
+            context.runtime.executor,
+            lambda: state.append(Ahead.of(partial(_state_at, context, transaction))),
+            lambda: others.append(cases.first_others(context, transaction.start, first)),
+        )
 
     transaction = begin_write(context, action, str(request.operation), seen, beside=read)
     return Begun(
@@ -319,6 +326,7 @@ def begin(draft: Draft, seen: TableSeen | None) -> Begun:
         lock=draft.lock,
         transaction=transaction,
         state=state[0],
+        others=others[0],
     )
 
 
@@ -388,7 +396,7 @@ def _start(begun: Begun, snapshot: Snapshot) -> Start:
         return Start(begun, batch, snapshot, kept, prepared, None)
     then = batch.columns if isinstance(batch, Rows) else None
     try:
-        refusals.at_begin(cases.in_attempt(context, request.operation, snapshot, prepared, then))
+        refusals.at_begin(cases.in_attempt(context, request.operation, snapshot, prepared, then, begun.others))
     except HudiError:
         withdraw(begun.transaction)
         raise

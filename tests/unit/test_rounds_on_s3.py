@@ -129,10 +129,16 @@ def test_a_first_upsert(store: CountedS3) -> None:
         table = create(store, new_place())
         with store.traced() as trace:
             table.upsert(ROWS)
-        if trace.rounds <= 17:
+        if trace.rounds <= 14:
             break
-    assert trace.rounds <= 17, str(trace)
-    assert len(trace.requests) <= 47, str(trace)
+    assert trace.rounds <= 14, str(trace)
+    assert len(trace.requests) <= 43, str(trace)
+
+
+def test_an_upsert_to_a_new_partition(store: CountedS3) -> None:
+    table = a_table(store)
+    new = lambda: row(next(_numbers)).set_column(2, "day", [[f"new{next(_numbers)}"]])  # noqa: E731
+    assert_within(store, lambda: table.upsert(new()), 42, 15)
 
 
 def test_a_token_of_the_state(store: CountedS3) -> None:

@@ -38,13 +38,15 @@ class ParquetBaseFile:
             self._footer = raw_footer(source)
             self._metadata = parsed(self._footer)
             self._schema = spread_schema(schema_of(self._metadata))
+        self._numbered = False
         self._fields: dict[int, Any] = {}
         self._opened: list[tuple[RowGroups, pq.ParquetFile]] = []
         self._columns = None if columns is None else [name for name in columns if name in self._schema.names]
 
-    def select(self, columns: Sequence[str]) -> ParquetBaseFile:
+    def select(self, columns: Sequence[str], *, numbered: bool = False) -> ParquetBaseFile:
         """Return the same open file for other columns. Either file may be read while the other one is being read."""
         found = copy(self)
+        found._numbered = numbered
         found._columns = [name for name in columns if name in self._schema.names]
         return found
 
@@ -75,24 +77,31 @@ class ParquetBaseFile:
         """Iterate over the rows of these row groups in the order of the file."""
         chosen = range(self._metadata.num_row_groups) if row_groups is None else row_groups
         for number in chosen:
-            batches = self._row_group(number, use_threads, batch_rows)
-            while True:
+            yield from self._reading(self._row_group(number, use_threads, batch_rows))
+
+    def spread(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Iterate over rows of a file that was selected with ``numbered``, with texts in place of numbers."""
+        return self._reading(spread(batch))
+
+    def _reading(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the batches. Errors that occur while a batch is made become errors of the file."""
+        while True:
+            try:
                 with reading(self._path):
                     batch = next(batches, None)
-                if batch is None:
-                    break
-                yield batch
+            except LimitExceededError as error:
+                error.path = self._path
+                raise
+            if batch is None:
+                return
+            yield batch
 
     def _row_group(self, number: int, use_threads: bool, batch_rows: int) -> Iterator[pa.RecordBatch]:
         groups, file = self._open()
         rows = int(self._metadata.row_group(number).num_rows)
-        try:
-            with groups.read(number, rows, self._columns, batch_rows) as at_once:
-                for batch in file.iter_batches(at_once, [number], self._columns, use_threads=use_threads):
-                    yield from spread(batch)
-        except LimitExceededError as error:
-            error.path = self._path
-            raise
+        with groups.read(number, rows, self._columns, batch_rows) as at_once:
+            for batch in file.iter_batches(at_once, [number], self._columns, use_threads=use_threads):
+                yield from (batch,) if self._numbered else spread(batch)
 
     def _open(self) -> tuple[RowGroups, pq.ParquetFile]:
         """Return the file for reads of rows, opened once for this object and the objects from `select`."""
