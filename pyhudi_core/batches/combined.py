@@ -146,7 +146,7 @@ def upsert_with_others(
     fits: Callable[[frozenset[str]], bool] = lambda _: True,
 ) -> Commit | None:
     """Upsert as `upsert`, but return None for rows that need their own commit: the write has checked them, and `Write.until_committed` commits them.
-    Such rows are also those that the leader dropped, because by its clock this writer waits no longer.
+    This includes rows that the leader dropped because, by its clock, this writer no longer waits.
 
     ``fits``: whether rows of these partitions (paths) may share a commit.
     """

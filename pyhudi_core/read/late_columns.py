@@ -1,6 +1,5 @@
-"""Read a base file in two parts: first the deciding columns, which select the rows, then the other columns of these rows.
-
-A condition often selects few or no rows of a row group. Then the other columns are decoded up to the last selected row, or not at all.
+"""Read a base file in two parts: first the columns of the condition (the deciding columns), which select the rows, and then the other columns of
+these rows. A condition often selects few or no rows of a row group. Then the other columns are decoded up to the last selected row, or not at all.
 
 Invariant: the rows, their order and their values are those of a read of all columns at once.
 """

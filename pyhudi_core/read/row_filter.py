@@ -1,4 +1,4 @@
-"""The rows that a read selects from each file slice, and how they are read: base file and logs, filters, partition columns.
+"""Select the rows of a read in each file slice, and read them: base file and logs, filters, partition columns.
 
 A `RowFilter` is a value that tasks carry to other processes.
 """
@@ -42,7 +42,7 @@ class RowFilter:
         changed_by: requested times of the instants whose rows are requested; None for all rows.
         keys: requested record keys; None for all.
         threads: decode the columns of a file in parallel.
-        probe: a set of record keys; every matching row has one of them, so files that cannot have one are skipped. None if unknown.
+        probe: a set of record keys, one of which every matching row has; files without any of these keys are skipped. None if unknown.
         keys_by_partition: the requested keys of each partition, if known.
     """
 
