@@ -34,7 +34,7 @@ from pyhudi_core.model.operation import OperationType
 from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.snapshot import Snapshot
-from pyhudi_core.storage.at_once import Ahead, all_of, both
+from pyhudi_core.storage.at_once import Ahead, both
 from pyhudi_core.transaction import markers
 from pyhudi_core.transaction.begin import TableSeen, Transaction, begin_write, withdraw
 from pyhudi_core.transaction.commit import Finished, Gate
@@ -306,17 +306,13 @@ def begin(draft: Draft, seen: TableSeen | None) -> Begun:
         removes = removes_metadata(draft.batch)
         refusals.at_begin(cases.at_begin(context, request.operation, prepared.schema, removes=removes))
     action = request.operation.action_on(context.config.table_type)
-    state: list[Ahead[Snapshot]] = []
-    others: list[cases.OtherTables | None] = []
+    ahead: list[tuple[Ahead[Snapshot], cases.OtherTables | None]] = []
 
     def read(transaction: Transaction) -> None:
         first = {} if prepared is None else prepared.volumes
-        all_of(
-            context.root,
-            context.runtime.executor,
-            lambda: state.append(Ahead.of(partial(_state_at, context, transaction))),
-            lambda: others.append(cases.first_others(context, transaction.start, first)),
-        )
+        state = partial(Ahead.of, partial(_state_at, context, transaction))
+        others = partial(cases.first_others, context, transaction.start, first)
+        ahead.append(both(context.root, context.runtime.executor, state, others))
 
     transaction = begin_write(context, action, str(request.operation), seen, beside=read)
     return Begun(
@@ -325,8 +321,8 @@ def begin(draft: Draft, seen: TableSeen | None) -> Begun:
         basis=draft.basis,
         lock=draft.lock,
         transaction=transaction,
-        state=state[0],
-        others=others[0],
+        state=ahead[0][0],
+        others=ahead[0][1],
     )
 
 
