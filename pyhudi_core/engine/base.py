@@ -195,7 +195,7 @@ class Engine(Protocol):
         ...
 
     def run(self, fn: TaskFunction, schema: pa.Schema, payloads: Sequence[Any]) -> Dataset:
-        """Return a dataset of tasks without input, one for each payload: the rows that the function yields in each task."""
+        """Return a dataset of one task for each payload. A task has no input; its rows are what the function yields."""
         ...
 
 

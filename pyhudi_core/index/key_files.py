@@ -50,7 +50,7 @@ def no_logs(_piece: FileSlice) -> tuple[LogFile, ...]:
 class IndexedFiles:
     """The files with the keys of one file group: the base file, and the logs that may contain new keys.
 
-    ``piece`` is the slice if it has logs, which may have deleted keys of the base file.
+    ``piece`` is the slice if it has logs. Its logs may have deleted keys of the base file.
     """
 
     base: str | None

@@ -87,7 +87,7 @@ def find_made(
 def newest_with_rows(
     table: HudiTable, entry: str, concerns: Callable[[Mapping[str, str]], bool], after: str
 ) -> PastCommit | None:
-    """Return the newest commit with ``entry`` for which ``concerns`` is true and that completed after this time, or None.
+    """Return the newest commit that completed after this time, has ``entry``, and for which ``concerns`` is true; or None.
 
     Skips commits that contain only positions; includes archived commits.
     """

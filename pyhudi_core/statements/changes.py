@@ -86,7 +86,7 @@ def insert(how: Changing, tree: Any) -> Commit:
 
 
 def rows_to_insert(how: Changing, tree: Any) -> tuple[HudiTable, pa.Table, dict[str, object]]:
-    """Return the table of INSERT, the rows in the columns and types of the table, and the values of the PARTITION clause."""
+    """Return the table of INSERT, its rows, and the values of the PARTITION clause. The rows have the columns and types of the table."""
     refuse_other_parts(tree, "this", "expression", "overwrite", "where", "by_name", "with_", "is_function")
     named = tree.this
     table = how.names.table(named)
