@@ -103,7 +103,7 @@ class Location:
         return self.canonical == other.canonical and (not self.host or not other.host or self.host == other.host)
 
     def in_store_of(self, other: Location) -> str:
-        """Return the location of a folder with this path and container, in the account of another location, if that names one."""
+        """Return the location of a folder with this path and container. If the other location names an account, the result names the same account."""
         if self.scheme != "azure" or self.host == other.host:
             return self.text
         account = f"@{other.host}" if other.host else ""
