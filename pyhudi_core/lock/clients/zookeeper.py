@@ -145,7 +145,7 @@ class ZooKeeperSession:
                 self.call("create", "/" + "/".join(parts[:count]))
 
     def close(self) -> None:
-        """End the session; if the server does not answer, it ends by itself."""
+        """End the session. If the server does not answer, the session expires."""
         with suppress(kazoo_errors.KazooException):
             self._client.stop()
             self._client.close()

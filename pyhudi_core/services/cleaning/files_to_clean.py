@@ -1,7 +1,7 @@
 """Plan a clean from a state of the table: its timeline, its commits, and the names of its files. Opens no data file.
 
 As in Hudi, a plan reads only the partitions that commits changed between the earliest retained commit of the last clean and that of this clean. It
-reads all partitions if no clean recorded its earliest commit, if a savepoint was deleted since, and under the policy by versions.
+reads all partitions in three cases: no clean recorded its earliest commit, a savepoint was deleted since that clean, or the policy is by versions.
 """
 
 from __future__ import annotations
