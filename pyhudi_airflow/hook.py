@@ -95,10 +95,14 @@ class HudiHook(BaseHook):
         ``settings``: ``record_key``, ``partition_by``, ``ordering``, ``table_type``, ``options``. Raises `TableMismatchError` if the settings of an
         existing table differ from the given settings.
         """
-        return self.of_settings(name, settings_of(f"The table {name}", **settings), schema)
+        return self.of_settings(name, settings_of(f"The table {name}", **settings), schema, "insert", [])
 
-    def of_settings(self, name: str, settings: TableSettings, schema: Any) -> hudi.HudiTable:
-        """Open or create a table as `table_or_new`, with settings that are already checked."""
+    def of_settings(
+        self, name: str, settings: TableSettings, schema: Any, operation: str, new: list[hudi.HudiTable]
+    ) -> hudi.HudiTable:
+        """Open or create a table as `table_or_new`, with settings that are already checked, for a write with this operation. A table that is created
+        is added to ``new``.
+        """
         opened = orchestration.options_for_open(dict(settings.options))
         try:
             return self._matching(name, settings, opened)
@@ -106,14 +110,14 @@ class HudiHook(BaseHook):
             pass
         known = self._settings_for(name)
         try:
-            return settings.create(self.location(name), schema, known.options, known.storage_options)
+            new.append(settings.create(self.location(name), schema, operation, known.options, known.storage_options))
         except TableExistsError:  # another task created it first
             return self._matching(name, settings, opened)
+        return new[-1]
 
     def _matching(self, name: str, settings: TableSettings, options: Mapping[str, object]) -> hudi.HudiTable:
         table = self.table(name, options)
-        if settings.record_key or settings.partition_by:
-            orchestration.refuse_mismatch(table, settings, "task")
+        orchestration.refuse_mismatch(table, settings, "task")
         return table
 
     def tables(self) -> list[str]:
@@ -217,11 +221,10 @@ def settings_of(
     options: Mapping[str, str] | None = None,
 ) -> TableSettings:
     """Return the settings of a task for a new table. Raises `InvalidOptionError` if no table can be created with them."""
-    kind = table_type or (options or {}).get("hoodie.table.type", "copy_on_write")
     keys, partitions = (
         (given,) if isinstance(given, str) else tuple(given or ()) for given in (record_key, partition_by)
     )
-    settings = TableSettings(keys, partitions, ordering, kind, schema, dict(options or {}))
+    settings = TableSettings(keys, partitions, ordering, table_type, schema, dict(options or {}))
     settings.refuse_unfit(whose)
     return settings
 

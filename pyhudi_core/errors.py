@@ -187,6 +187,16 @@ def at_table(location: str) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def at_file(path: str) -> Iterator[None]:
+    """Add the path of the file to every error raised in the block that does not name its file yet."""
+    try:
+        yield
+    except HudiError as error:
+        error.path = error.path or path or None
+        raise
+
+
 class ConfigError(HudiError, ValueError):
     """An option, an argument or the environment does not allow the request."""
 

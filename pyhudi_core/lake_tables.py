@@ -144,7 +144,7 @@ class Lake:
     ) -> HudiTable:
         """Open a table, or create it if no table has this name. The arguments are those of `create`.
 
-        Raises `TableExistsError` for a table with another key, partition, ordering, type or rule, or without one of the columns.
+        Raises `TableExistsError` for a table with another key, partition, ordering, type or rule than the given one, or without one of the columns.
         """
         return self.create(name, schema, record_key, exist_ok=True, **arguments)
 

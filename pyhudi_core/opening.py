@@ -122,7 +122,8 @@ def create_table(
             above.
         storage_options: options of the storage (region, endpoint, credentials).
         pre_commit: validators of every commit through this object, also of table services; the table does not store them.
-        exist_ok: if the table exists, open it. It must have the same keys, partitions, ordering, type and rules, and all of these columns.
+        exist_ok: if the table exists, open it. It must have all of these columns, and each of these settings that is given: keys, partitions,
+            ordering, type, rules.
         rules: the rules of every write: checks, columns without nulls, defaults, generated columns, comments (`TableRules`).
         version: the version of the table format: 8 (the default, for Hudi 1.0 and newer) or 9 (for Hudi 1.1 and newer); or give the option
             ``hoodie.write.table.version``.
@@ -254,17 +255,20 @@ def _is_table(storage: Storage) -> bool:
 
 
 def _opened_if_fit(opened: OpenedTable, *arguments: Any) -> HudiTable:
-    """Return the existing table. Raises `TableExistsError` if it does not fit the arguments of `create_at`."""
+    """Return the existing table. Raises `TableExistsError` if it does not fit the arguments of `create_at`; an omitted one accepts the table."""
     table, wanted = HudiTable(opened), checked_config(opened, *arguments)
     config, columns = table.config, table.schema
-    pairs = {
-        "record key": (config.record_key_fields, wanted.record_key_fields),
-        "partition columns": (config.partition_fields, wanted.partition_fields),
-        "ordering columns": (config.ordering_fields, wanted.ordering_fields),
-        "type": (config.table_type.value, wanted.table_type.value),
-    }
+    _, keys, partitions, orderings, kind, *_ = arguments
+    compared = (
+        ("record key", keys, config.record_key_fields, wanted.record_key_fields),
+        ("partition columns", partitions, config.partition_fields, wanted.partition_fields),
+        ("ordering columns", orderings, config.ordering_fields, wanted.ordering_fields),
+        ("type", kind, config.table_type.value, wanted.table_type.value),
+    )
     found = [
-        f"its {what}: {_said(there)}, not {_said(asked)}" for what, (there, asked) in pairs.items() if there != asked
+        f"its {what}: {_said(there)}, not {_said(asked)}"
+        for what, argument, there, asked in compared
+        if argument is not None and there != asked
     ]
     for field in normalise(_arrow_schema(arguments[0])):
         kind = columns.field(field.name).type if field.name in columns.names else None
@@ -273,10 +277,11 @@ def _opened_if_fit(opened: OpenedTable, *arguments: Any) -> HudiTable:
     if wanted.rules.enforced not in (NO_RULES, config.rules.enforced):
         found.append("its rules: see table.rules")
     if found:
+        empty = "" if table.timeline.commits else " It has no commit: table.drop() deletes it."
         raise TableExistsError(
             f"Another table exists here: {'; '.join(found[:5])}",
             table=opened.storage.location,
-            hint="Open it with open_table, choose another location, or change it by table.alter.",
+            hint=f"Open it with open_table, choose another location, or change it by table.alter.{empty}",
         )
     return table
 

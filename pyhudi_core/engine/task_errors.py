@@ -113,10 +113,11 @@ def job_errors() -> Iterator[None]:
         except Exception as error:
             if not _is_of_a_job(error):
                 raise
-            is_ended = any(each in str(error) for each in _ENDED)
+            said = str(error)
+            hint = next((hint for texts, hint in _HINTS.items() if any(text in said for text in texts)), _MEND)
             raise CommitAbortedError(
-                f"Spark could not compute the rows: {_reason(str(error))}",
-                hint=f"Nothing of them is in the table. {_MORE_MEMORY if is_ended else _MEND}, then write it again.",
+                f"Spark could not compute the rows: {_reason(said)}",
+                hint=f"Nothing of them is in the table. {hint}, then write it again.",
             ) from error
 
 
@@ -128,6 +129,11 @@ _MORE_MEMORY = (
     "The memory of an executor or of its Python process was full, or the process ended for another reason: see the log of the cluster's manager, and "
     "give more `spark.executor.memory` (the JVM), `spark.executor.memoryOverhead` (Python) or `spark.executor.pyspark.memory` (Python, if it is set)"
 )
+_CANCELLED = ("SPARK_JOB_CANCELLED", "OPERATION_CANCELED")
+_HINTS = {
+    _CANCELLED: "Somebody cancelled the job: by its tag or group, in Spark's UI, or Ctrl-C. See that it is wanted",
+    _ENDED: _MORE_MEMORY,
+}
 _MEND = (
     "Mend what made the DataFrame fail (its own `count()` may not compute all columns: try "
     '`frame.write.format("noop").mode("overwrite").save()`)'

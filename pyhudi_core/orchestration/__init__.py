@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from pyhudi_core.orchestration.errors import TableMismatchError as TableMismatchError
     from pyhudi_core.orchestration.errors import UpstreamMissingError as UpstreamMissingError
     from pyhudi_core.orchestration.errors import definition_error as definition_error
+    from pyhudi_core.orchestration.first_writes import new_tables as new_tables
     from pyhudi_core.orchestration.gaps import Acceptance as Acceptance
     from pyhudi_core.orchestration.gaps import Gap as Gap
     from pyhudi_core.orchestration.gaps import acceptance_of as acceptance_of
@@ -154,6 +155,7 @@ _HOMES = {
     "is_shared": "orchestration.sharing",
     "moment_of": "orchestration.instant_times",
     "name_in_lake": "storage.paths",
+    "new_tables": "orchestration.first_writes",
     "newest_with_rows": "orchestration.past_commits",
     "normalised": "orchestration.data",
     "only_values": "orchestration.data",

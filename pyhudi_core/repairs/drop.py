@@ -200,14 +200,16 @@ class TableDrop(OfTable):
     def __call__(self, gate: Gate | None = None, *, progress: ServiceProgress | None = None) -> DroppedTable:
         """Delete the table permanently: its rows, its history, its savepoints. On a disk the empty folder stays.
 
+        ``gate``: is asked under the table's lock.
+
         If this process dies, the table's properties say that it is half dropped, and the next call, or `pyhudi.drop_table`, finishes the drop.
 
         Raises `DropRefusedError` while a writer or a service is running or a hold has not ended: nothing was changed.
         """
         with at_table(self._opened.storage.location):
             context, half = self._opened.to_drop()
-            ask_gate(gate, context, "to drop the table")
-            return _Dropping(begin.reserve(context, Action.INDEXING), half, progress or silent, self._begun).run()
+            transaction = begin.reserve(context, Action.INDEXING)
+            return _Dropping(transaction, half, progress or silent, self._begun, gate).run()
 
 
 @dataclass(slots=True)
@@ -218,6 +220,7 @@ class _Dropping:
     half: bool
     progress: ServiceProgress
     begun: Callable[[], object]
+    gate: Gate | None
 
     def run(self) -> DroppedTable:
         transaction = self.transaction
@@ -256,7 +259,9 @@ class _Dropping:
         return reserved_intent(self.transaction, timeline, [change])
 
     def _refuse_in_use(self, timeline: Timeline) -> None:
-        """Raise `DropRefusedError`, under the lock, if another process uses the table, or if the table is no longer the half dropped one."""
+        """Raise `DropRefusedError`, under the lock, if another process uses the table, or if the table is no longer the half dropped one. Then ask
+        the gate.
+        """
         context, time = self.transaction.context, self.transaction.requested_time
         if self.half and not _dropping(context.root):
             raise DropRefusedError(
@@ -271,6 +276,7 @@ class _Dropping:
                 table=context.table,
                 hint="Nothing was changed. Wait until it has ended, or end it: table.rollback(instant), table.holds.delete(hold). Then drop again.",
             )
+        ask_gate(self.gate, context, "to drop the table")
 
     def _delete(self) -> DroppedTable:
         context = self.transaction.context

@@ -63,7 +63,14 @@ _PASSING = (408, 429, 500, 502, 503, 504)
 _PASSING_CODES = ("RequestTimeout", "PriorRequestNotComplete", "SlowDown", "InternalError")
 _ASK_ABOVE = 1 << 20
 """For larger objects, the client asks the store before it sends the bytes, because the store may refuse the request."""
-_RIGHTS = "Check the credentials, and that they may read and write below the table's prefix."
+_RIGHTS = "Check the credentials, and that they have the right {} for the table's prefix."
+_RIGHT_TO = {
+    "ListObjectsV2": "s3:ListBucket",
+    "HeadObject": "s3:GetObject (and s3:ListBucket: without it Amazon refuses a missing object, too)",
+    "GetObject": "s3:GetObject (and s3:ListBucket: without it Amazon refuses a missing object, too)",
+    **dict.fromkeys(("DeleteObject", "DeleteObjects"), "s3:DeleteObject"),
+}
+"""By operation, the right that it needs; all others write: ``s3:PutObject``."""
 _REGION = "Set the storage option region (or AWS_REGION) to the bucket's region."
 _ELSEWHERE = f"The bucket has another address. {_REGION} If endpoint_url is given, check it, and whether it begins with http or https."
 _NOWHERE = "This server has no such bucket, or is no such store: check endpoint_url (or AWS_ENDPOINT_URL) and the bucket's name."
@@ -80,6 +87,8 @@ _HINTS = {
     ),
     **dict.fromkeys(("AuthorizationHeaderMalformed", "IllegalLocationConstraintException"), _REGION),
     **dict.fromkeys(("301", "302", "307", "308", "PermanentRedirect", "TemporaryRedirect"), _ELSEWHERE),
+    "RequestTimeTooSkewed": "Set the clock of this machine: the store refuses requests of another time.",
+    "KeyTooLongError": "Choose a shorter location, or shorter values of the partition columns.",
     "404": _NOWHERE,
     "400": "Check the bucket's name, the region, and whether temporary credentials have expired: the store gives no reason.",
     **dict.fromkeys(
@@ -361,7 +370,8 @@ def _said(error: Exception) -> tuple[str, str]:
     if isinstance(error, ClientError):
         other = BUSY_HINT if is_busy(error) else _OTHER_HINT
         code = _code(error) or str(status_of(error))
-        return f"S3 refused: {code} {_text(error)}".strip(), _HINTS.get(code, other)
+        hint = _HINTS.get(code, other).format(_RIGHT_TO.get(error.operation_name, "s3:PutObject"))
+        return f"S3 refused: {code} {_text(error)}".strip(), hint
     if isinstance(error, NoCredentialsError):
         return "No credentials for S3 were found", _NO_CREDENTIALS
     if isinstance(error, SSLError):

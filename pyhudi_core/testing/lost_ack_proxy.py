@@ -126,7 +126,10 @@ class LostAckProxy:
                 return is_expected
 
             def handle_any(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                length = int(self.headers.get("Content-Length") or 0)
+                body = self.rfile.read(length)
+                if len(body) < length:
+                    return self.break_off()  # the client has ended, and no store keeps half an object
                 fault = proxy.next_fault(self.command, self.path)
                 if fault == "refused":
                     return self.break_off()

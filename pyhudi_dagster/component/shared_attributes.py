@@ -104,7 +104,7 @@ class LakeDefaults(LakeShared):
     retry: LakeRetry | None = None
     pool: str | None = Field(default=None, description="The pool of the steps that write; default: one for each table.")
 
-    def refuse_unused(self, component: str, tables: "list[tuple[LakeShared, str]]") -> None:
+    def refuse_unused(self, component: str, tables: "list[tuple[LakeShared, str | None]]") -> None:
         """Raise `InvalidOptionError` for a default that no table uses. ``tables``: the tables, each with its table type."""
         for field in sorted(self.model_fields_set):
             if getattr(self, field) is None:
@@ -126,7 +126,7 @@ class LakeDefaults(LakeShared):
                     )
 
 
-def with_defaults(table: Any, defaults: LakeDefaults, table_type: str) -> Any:
+def with_defaults(table: Any, defaults: LakeDefaults, table_type: str | None) -> Any:
     """Return the attributes of a table, with the defaults for missing attributes. Default services of logs are only for merge-on-read tables."""
     taken = {
         field: value

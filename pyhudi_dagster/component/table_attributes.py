@@ -85,7 +85,7 @@ class LakeTable(LakeDefaults):
     python: str = Field(description="Where the rows come from: file.py:function, beside defs.yaml.")
     record_key: list[str]
     ordering: str | None = None
-    table_type: Literal["copy_on_write", "merge_on_read"] = "copy_on_write"
+    table_type: Literal["copy_on_write", "merge_on_read"] | None = None
     partition_by: list[str] = Field(default=[])
     partitions: LakePartitions | None = None
     on_foreign_rows: Literal["fail", "drop", "allow"] = Field(

@@ -203,7 +203,7 @@ class _Checked:
     def _refuse_unfit(self, name: str, trigger: Trigger) -> None:
         if name in ("compaction", "log_compaction") and self.settings.kind != "merge_on_read":
             self._refuse(
-                f"services={name}, but its table is {self.settings.table_type}, which has no log files",
+                f"services={name}, but its table is {self.settings.kind}, which has no log files",
                 f"Set table_type='merge_on_read', or leave {name} out.",
             )
         for figure in ("commits", "minutes", "hours", "versions", "every"):

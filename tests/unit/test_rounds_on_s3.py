@@ -109,6 +109,11 @@ def test_open_and_scan(store: CountedS3) -> None:
     assert_within(store, lambda: hudi.open_table(location, store.options).scan().to_arrow(), 16, 4)
 
 
+def test_open_and_scan_with_a_condition(store: CountedS3) -> None:
+    location = a_table(store).location
+    assert_within(store, lambda: hudi.open_table(location, store.options).scan(where="price > 1").to_arrow(), 31, 7)
+
+
 def test_a_read_has_no_more_rounds_after_more_commits_and_two_more_requests_for_each(store: CountedS3) -> None:
     location = a_table(store, commits=5).location
     assert_within(store, lambda: hudi.open_table(location, store.options).scan().to_arrow(), 16 + 2 * 2, 4)

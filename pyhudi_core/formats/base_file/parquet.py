@@ -159,14 +159,18 @@ class ParquetBaseFile:
         self._numbered = False
         self._fields: dict[int, Any] = {}
         self._opened: list[tuple[RowGroups, pq.ParquetFile]] = []
-        self._columns = None if columns is None else [name for name in columns if name in self._schema.names]
+        self._columns = None if columns is None else self._known(columns)
 
     def select(self, columns: Sequence[str], *, numbered: bool = False) -> ParquetBaseFile:
         """Return the same open file for other columns. Either file may be read while the other one is being read."""
         found = copy(self)
         found._numbered = numbered
-        found._columns = [name for name in columns if name in self._schema.names]
+        found._columns = self._known(columns)
         return found
+
+    def _known(self, columns: Sequence[str]) -> list[str]:
+        known = frozenset(self._schema.names)
+        return [name for name in columns if name in known]
 
     @property
     def schema(self) -> pa.Schema:

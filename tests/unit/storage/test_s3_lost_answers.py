@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
@@ -269,6 +270,15 @@ def test_a_large_object_whose_answers_end_within_their_headers_is_whole(
     output.stream.write(bytes(20 << 20))
     assert output.close().size == 20 << 20
     assert storage.get("big") == bytes(20 << 20)
+
+
+def test_half_a_request_of_a_client_that_has_ended_is_not_passed_on(proxy: LostAckProxy) -> None:
+    host, _, port = proxy.url.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port))) as client:
+        client.sendall(b"PUT /lake/half HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nhalf")
+        client.shutdown(socket.SHUT_WR)
+        assert client.recv(1) == b""
+    assert proxy.seen == []
 
 
 def test_reads_are_repeated(storage: S3Storage, proxy: LostAckProxy) -> None:
