@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from pyhudi_core.engine.base import TaskInfo, with_slots
 from pyhudi_core.formats.avro.container import encode_record
+from pyhudi_core.formats.byte_columns import order_of_texts
 from pyhudi_core.formats.hfile import HFileWriter
 from pyhudi_core.formats.log.blocks import BlockType, Header, encode_block
 from pyhudi_core.formats.log.deletes import Deletes
@@ -81,7 +82,7 @@ def split(records: Records, groups: int) -> Iterator[tuple[int, Records]]:
     """Assign records to this number of file groups. Yield each non-empty file group: its number, and its records sorted by key."""
     if groups == 1:
         if len(records) or len(records.gone):
-            yield 0, replace(records.take(pc.sort_indices(records.keys)), gone=records.gone)
+            yield 0, replace(records.take(order_of_texts(records.keys)), gone=records.gone)
         return
     at = _numbers(records.keys, groups)
     gone_at = _numbers(records.gone, groups)
