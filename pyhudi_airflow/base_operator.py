@@ -1,4 +1,4 @@
-"""Shared by all operators: the connection, the table, the end of a task by Airflow, and the data for OpenLineage."""
+"""The base of all operators: the connection, the table, the end of a task by Airflow, and the data for OpenLineage."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def refuse_no_service(service: object) -> None:
 
 
 def refuse_no_table(whose: str, argument: str, table: object) -> None:
-    """Raise `InvalidOptionError` for a text that names no table. ``whose``: ``The task load``.
+    """Raise `InvalidOptionError` for a text that is not a name of a table. ``whose``: ``The task load``.
 
     A template, or the value of a mapped task, is known only when the task runs.
     """
@@ -105,7 +105,7 @@ def refuse_no_table(whose: str, argument: str, table: object) -> None:
 
 
 def refuse_async(function: object, whose: str) -> None:
-    """Raise `InvalidOptionError` for a function that gives a coroutine instead of rows."""
+    """Raise `InvalidOptionError` for a function that returns a coroutine instead of rows."""
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         raise orchestration.definition_error(
             f"{whose} has an async function", "Write a plain function: def, without async."

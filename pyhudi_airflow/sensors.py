@@ -1,4 +1,6 @@
-"""Sensors that wait for a table: for a new state, or for a service that is due. They are deferred by default, so that waiting needs no worker."""
+"""Sensors that wait for a new state of a table, or for a service that is due. They are deferred by default, so they need no worker while they
+wait.
+"""
 
 from __future__ import annotations
 
@@ -124,7 +126,7 @@ class HudiSnapshotSensor(_HudiSensor):
 
 
 class HudiServiceDueSensor(_HudiSensor):
-    """Wait until a table service has something to do and its trigger is reached.
+    """Wait until a table service has work and its trigger is reached.
 
     Args:
         table: the name of the table in the warehouse, or its location.

@@ -1,7 +1,7 @@
 """Table services as tasks: one service of one table, the upkeep of a lake, and the examination of a table.
 
-A service without work is a skipped task with the plan's reason. The work is planned when the task runs, and a plan on the timeline has only one
-executor. So if a task runs twice, or concurrently with another program, no work is done twice.
+A service without work is a skipped task with the plan's reason. The task plans the work when it runs, and a plan on the timeline has only one
+executor. So no work is done twice, even if a task runs twice or concurrently with another program.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class HudiServiceOperator(HudiOperator):
         table: the name of the table in the warehouse, or its location.
         service: ``compaction``, ``log_compaction``, ``clustering``, ``cleaning``, ``archival``, ``indexing``, ``expiry``, ``failed_writes``
             (rollback), ``sweep``, ``tagging`` or another service of the table.
-        when: ``due`` runs the service if its trigger is reached, ``always`` also before that. Plans on the timeline that no process executes are
-            executed in both cases.
+        when: ``due`` runs the service if its trigger is reached; ``always`` ignores the trigger. Both execute plans on the timeline that no process
+            executes.
         options: Hudi options for this run, such as the strategy of a clustering.
         dry_run: only report what would be done; the task is skipped.
         spark_conn_id: a connection of type ``spark`` or ``spark_connect``, on whose session the service runs. Without a connection, the service runs
@@ -117,7 +117,7 @@ class HudiUpkeepOperator(HudiOperator):
         rules: further rules, instead of ``services``, ``seconds`` and ``bytes``.
         dry_run: only report the decisions; the task is skipped.
 
-    An error of one table does not stop the others; the task fails at its end. The XCom has an entry for each service that was due.
+    An error in one table does not stop the others; the task fails at its end. The XCom has an entry for each service that was due.
     """
 
     template_fields: Sequence[str] = ("hudi_conn_id", "tables")

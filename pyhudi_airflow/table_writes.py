@@ -1,7 +1,8 @@
 """The writes of a task: its settings for each table, and the publication of its rows as one commit, or one transaction over several tables.
 
 The rows of all tables are written and checked first. Then one decision publishes the commits of all tables, with one completion time. Each commit
-asks its gate under the lock of its table: whether Airflow still wants the task's result, and whether another try of the task has committed.
+calls its gate under the lock of its table. The gate checks whether Airflow still wants the task's result, and whether another try of the task has
+committed.
 """
 
 from __future__ import annotations
@@ -162,7 +163,7 @@ class TaskCommits:
 def made_by(run: TaskRun, tables: Sequence[hudi.HudiTable], context: Any) -> dict[str, PastCommit]:
     """Return the commits of earlier tries by the locations of their tables; commits older than the run are not read.
 
-    Raises `TransactionTornError` if they are one transaction, and one of the tables has lost its part.
+    Raises `TransactionTornError` if the commits are one transaction, and one of the tables has lost its part.
     """
     dag_run = context["dag_run"]
     known = (dag_run.logical_date, dag_run.run_after, dag_run.start_date)

@@ -1,4 +1,4 @@
-"""The triggers: one that follows the timeline of a table for an asset, and those of deferred sensors. The triggerer's loop never waits for a disk.
+"""The triggers of deferred sensors, and the trigger that follows the timeline of a table for an asset. The triggerer's loop never waits for a disk.
 
 With Airflow 3.3 all watchers of a connection share one loop that lists their timelines. The cursor of each table is in the state store of its asset.
 It is stored after Airflow has stored the events before the cursor. So a triggerer that dies repeats the events of its last seconds, which have the
@@ -38,7 +38,7 @@ Save = Callable[[], Awaitable[None]]
 
 @dataclass(slots=True)
 class WatchedTables:
-    """The tables that the watchers of one stream want to see, and the tables that a watcher wants to see even if they have not changed."""
+    """The tables of the watchers of one stream, and the tables for which a watcher requests a look even if they have not changed."""
 
     names: Counter[str] = field(default_factory=Counter)
     fresh: set[str] = field(default_factory=set)
@@ -174,7 +174,7 @@ class HudiTimelineTrigger(BaseEventTrigger):
 
 
 async def look_at(looker: Looker, names: list[str], conn_id: str) -> tuple[list[SeenTimeline], list[str]]:
-    """Read the tables in a thread. A failing connection also gives a message, because the connection may be corrected."""
+    """Read the tables in a thread. A failing connection gives a message and no error, because it may be corrected."""
     try:
         hook = await hook_in_loop(conn_id)
     except HudiError as error:

@@ -1,8 +1,8 @@
 """The properties and the first files of a metadata table (specification, "Metadata Table").
 
 A metadata table is a merge-on-read table of HFiles below ``.hoodie/metadata``. Each partition is built by its own deltacommit, whose requested time
-marks it as the first one; ``files`` is always built first. The data table's properties list a partition when it is complete; this module does not
-decide when.
+marks a first build; ``files`` is always built first. The data table's properties list a partition when it is complete; this module does not decide
+when.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pyhudi_core.metadata_table import file_groups, names
-from pyhudi_core.metadata_table.commits import commit_body, file_stat
+from pyhudi_core.metadata_table.file_groups import commit_body, file_stat
 from pyhudi_core.metadata_table.records import Records
 from pyhudi_core.model.commit import WriteStat
 from pyhudi_core.model.file_names import PARTITION_METAFILE, BaseFileName, LogFileName
@@ -37,7 +37,7 @@ _FIRST_TOKEN = "0-0-0"  # noqa: S105  (of a file's name)
 
 
 def properties(table: TableConfig) -> dict[str, str]:
-    """Return the properties of a table's metadata table, which has the table's version."""
+    """Return the properties of the metadata table of a table. Both have the same version."""
     versions = dict.fromkeys(("hoodie.table.version", "hoodie.table.initial.version"), str(table.version))
     found = {NAME: f"{table.name}_metadata", **versions, **_PROPERTIES}
     found[CHECKSUM] = checksum(found)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import ClassVar
@@ -21,9 +21,9 @@ import pyarrow.compute as pc
 from pyhudi_core.errors import (
     CorruptHFileError,
     CorruptionError,
-    HudiError,
     ObjectNotFoundError,
     SnapshotExpiredError,
+    at_file,
 )
 from pyhudi_core.file_groups.slice import BaseFile, LogFile, SlicePiece, slices_of
 from pyhudi_core.formats.hfile import Entries, HFileReader
@@ -194,10 +194,10 @@ class MetadataSlices:
         """Return the entries of a slice that ``find`` finds, and all deletes, in the order of their arrival."""
         held = self._read_small(piece)
         if piece.base is not None:
-            with _naming(piece.base.path), self._opened(piece.base, held) as source:
+            with at_file(piece.base.path), self._opened(piece.base, held) as source:
                 yield from self._found(HFileReader(source, piece.base.path), find)
         for log in piece.logs:
-            with _naming(log.path), self._opened(log, held) as source:
+            with at_file(log.path), self._opened(log, held) as source:
                 reader = LogReader(source, log.path)
                 for block in reader.blocks():
                     if self.counts(block.instant_time):
@@ -414,16 +414,6 @@ class MetadataSlices:
         for entries in find(reader):
             yield Arrival(reader.schema or schema or "", entries)
         self.blocks_read += reader.blocks_read - before
-
-
-@contextmanager
-def _naming(path: str) -> Iterator[None]:
-    """Add the path of the file to errors raised inside."""
-    try:
-        yield
-    except HudiError as error:
-        error.path = error.path or path
-        raise
 
 
 def everything(reader: HFileReader) -> Iterator[Entries]:

@@ -1,4 +1,4 @@
-"""Check the columns that a new table names as key, partition, ordering or delete mark: they exist, and their values fit."""
+"""Check the key, partition and ordering columns and the delete mark of a new table: they must exist, and their types must fit."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ def _rather(argument: str, absent: Sequence[str], names: Sequence[str]) -> str |
 
 
 def refuse_types(schema: pa.Schema, keys: Iterable[str], partitions: Iterable[str], orderings: Iterable[str]) -> None:
-    """Raise `InvalidOptionError` for column types that fail in every later write: without a text for the key or the folder, or without order."""
+    """Raise `InvalidOptionError` for column types with which every later write fails: types without a text for the key or the folder, or without an
+    order.
+    """
     nested = "nested values have no order"
     problems = [
         *(("record_key", name, text_problem(schema.field(name).type, timestamps=True)) for name in keys),

@@ -82,7 +82,9 @@ class OpenedTable:
             return self._of(self._files())
 
     def to_drop(self) -> tuple[TableContext, bool]:
-        """Return the table, and whether it is half dropped: then every other call raises `TableHalfDroppedError`. Raises as `context`."""
+        """Return the table, and whether it is half dropped; for a half dropped table, every other call raises `TableHalfDroppedError`. Raises as
+        `context`.
+        """
         with at_table(self.storage.location):
             properties = properties_file.read(self.storage)
             half = bool(properties.pop(DROPPING, ""))
@@ -104,8 +106,8 @@ class OpenedTable:
     def context_and(self, look: Callable[[TableContext], T]) -> tuple[TableContext, T]:
         """Return the table with its current configuration, and the result of a ``look`` afterwards.
 
-        On a network storage both run concurrently, if this handle has already read the properties. The result of the look is valid if the properties
-        files are unchanged, byte for byte: then it is as if they had been read first.
+        On a network storage both run concurrently, if this handle has already read the properties. The result of the look is valid if the bytes of
+        the properties files are unchanged: then it is the same as after a read of the properties.
         """
         known = self._known
         if known is None or self.storage.capabilities.parallel_calls <= 1:
@@ -175,9 +177,8 @@ def reopened(context: TableContext, *, any_version: bool = False) -> TableContex
 
 
 def opened_beside(context: TableContext, location: str) -> TableContext:
-    """Return another table with its current configuration, to read it or to publish a decision there.
-
-    Its lock is the lock of ``context``. Raises as `reopened`.
+    """Return another table with its current configuration, to read it or to publish a decision in it. Its lock is the lock of ``context``. Raises as
+    `reopened`.
     """
     protocol = replace(context.protocol, storage=context.protocol.open_beside(location), remembered={})
     config = TableConfig.from_properties(properties_file.read(protocol.storage), table=location)

@@ -1,4 +1,4 @@
-"""Functions for a package that runs tables under an orchestrator, such as ``pyhudi_dagster``. Users of such a package need few of these names.
+"""Functions for packages that use tables under an orchestrator, such as ``pyhudi_dagster``. Users of these packages need few of these names.
 
 They are as stable as the names of ``pyhudi``, do not depend on an orchestrator, and are imported on first use. By module:
 
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from pyhudi_core.orchestration.errors import TableMismatchError as TableMismatchError
     from pyhudi_core.orchestration.errors import UpstreamMissingError as UpstreamMissingError
     from pyhudi_core.orchestration.errors import definition_error as definition_error
+    from pyhudi_core.orchestration.first_writes import new_tables as new_tables
     from pyhudi_core.orchestration.gaps import Acceptance as Acceptance
     from pyhudi_core.orchestration.gaps import Gap as Gap
     from pyhudi_core.orchestration.gaps import acceptance_of as acceptance_of
@@ -154,6 +155,7 @@ _HOMES = {
     "is_shared": "orchestration.sharing",
     "moment_of": "orchestration.instant_times",
     "name_in_lake": "storage.paths",
+    "new_tables": "orchestration.first_writes",
     "newest_with_rows": "orchestration.past_commits",
     "normalised": "orchestration.data",
     "only_values": "orchestration.data",

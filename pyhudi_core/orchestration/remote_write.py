@@ -48,7 +48,7 @@ class WriteRequest:
     record_key: tuple[str, ...] = ()
     partition_by: tuple[str, ...] = ()
     ordering: str | None = None
-    table_type: str = "copy_on_write"
+    table_type: str | None = None
     schema: str = ""
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
     extra_metadata: Mapping[str, str] = field(default_factory=dict)

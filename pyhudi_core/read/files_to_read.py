@@ -123,12 +123,13 @@ def choose_row_groups(
     if predicate is None:
         return list(range(len(rows)))
     names = [name for name in sorted(predicate.columns or schema.names) if name not in constants]
-    present = [name for name in names if name in reader.schema.names]
+    own = frozenset(reader.schema.names)
+    present = [name for name in names if name in own]
     ranges = reader.row_group_statistics(present)
     widened = {
         n for n in present if reader.schema.field(n).type == pa.float32() and schema.field(n).type == pa.float64()
     }
-    absent = [name for name in names if name not in reader.schema.names]
+    absent = [name for name in names if name not in own]
     return [
         number
         for number, (count, known) in enumerate(zip(rows, ranges, strict=True))

@@ -45,7 +45,7 @@ class Provider:
         environment: the prefix of its environment variables.
         rights, address: hints for wrong credentials and addresses.
         hosts: the endings of the cloud's own addresses.
-        refused_letter: a letter in names that the store confuses with another one.
+        refused_letter: names must not have this letter, because the store confuses it with another letter.
     """
 
     title: str

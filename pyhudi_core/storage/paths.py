@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pyhudi_core.errors import ConfigError, InvalidOptionError, UnsafePathError
-from pyhudi_core.model.masking import masked_text
+from pyhudi_core.model.masking import masked, masked_text
 from pyhudi_core.model.safe_path import way_out
 
 Place = str | os.PathLike[str]
@@ -103,7 +103,7 @@ class Location:
         return self.canonical == other.canonical and (not self.host or not other.host or self.host == other.host)
 
     def in_store_of(self, other: Location) -> str:
-        """Return the location of a folder with this path and container, in the account of another location, if that names one."""
+        """Return the location of a folder with this path and container. If the other location names an account, the result names the same account."""
         if self.scheme != "azure" or self.host == other.host:
             return self.text
         account = f"@{other.host}" if other.host else ""
@@ -214,6 +214,11 @@ def _bucket_location(location: str, scheme: Scheme, written: str, rest: str) -> 
         )
     if scheme == "azure" and not _CONTAINER.fullmatch(bucket):
         raise ConfigError(f"The location '{location}' has no container", hint=f"Write {_CLOUDS[scheme]}.")
+    if "?" in key and masked(key.encode(), options=False) != key.encode():
+        raise ConfigError(
+            f"The location '{location}' contains credentials, which would appear in messages and logs",
+            hint=f"Give them as storage options{_KEYS.get(scheme, '')}.",
+        )
     if key:
         check_path(key, location)
     shown = f"{written}://{bucket}/{key}" if key else f"{written}://{bucket}"

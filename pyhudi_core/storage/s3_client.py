@@ -126,7 +126,7 @@ class S3Clients:
         return self.first
 
     def watch(self) -> None:
-        """Watch for the first answer, and for answers that are none of S3."""
+        """Watch for the first answer, and for answers that do not come from S3."""
         for client in (self.ordinary, self.first):
             client.meta.events.register_first("needs-retry.s3", self._notice)
             client.meta.events.register("after-call.s3", self._refuse_other_answers)

@@ -1,4 +1,4 @@
-"""The facts about an operation that the law of refusals needs, read from the table (``write/refusals.py``). All reads for rules are here."""
+"""Read from the table the facts that the rules of ``write/refusals.py`` need. All reads for rules are here."""
 
 from __future__ import annotations
 

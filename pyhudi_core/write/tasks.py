@@ -22,8 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pyhudi_core.engine.base import SORT, TASK, Dataset, TaskInfo
-from pyhudi_core.engine.grouping import runs, slotted, without_slots
+from pyhudi_core.engine.base import SORT, TASK, Dataset, TaskInfo, runs, slotted, without_slots
 from pyhudi_core.errors import UnsupportedTableError
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file.parquet_statistics import range_schema, range_table

@@ -279,7 +279,7 @@ def locked(draft: Draft) -> Draft:
 
 
 def renewed(draft: Draft) -> Draft:
-    """Return the draft with the table's properties read again: a partition of the metadata table may have come or gone."""
+    """Return the draft with the table's properties read again, because a partition of the metadata table may have been added or removed."""
     lock = draft.lock and replace(draft.lock, context=reopened(draft.lock.context))
     return replace(draft, lock=lock, request=replace(draft.request, context=reopened(draft.request.context)))
 
@@ -546,7 +546,7 @@ def _columns_added(end: Staged) -> tuple[str, ...]:
 
 
 def followed(state: Committed) -> Committed:
-    """Return the end of a write after each table service has had its turn."""
+    """Return the end of a write, after the table services."""
     after = state.request.after
     return state if after is None else replace(state, commit=after(state.commit, engine_of(state.batch)))
 
@@ -568,7 +568,7 @@ def release(run: WriteRun) -> None:
 
 
 def release_lock(run: WriteRun) -> None:
-    """Let other writers in, if this write holds the lock from start to end."""
+    """Release the table's lock, if this write holds it from start to end."""
     lock, run.state = run.state.lock, replace(run.state, lock=None)
     if lock is not None:
         lock.release()

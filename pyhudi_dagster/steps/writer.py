@@ -119,8 +119,9 @@ def write(
 
     For an empty batch, make a commit with only the positions if the inputs have new commits; otherwise make no commit and return None.
     """
-    prepared = prepare(lake, info, request, step, changes)
-    return prepared.publish() if prepared is not None else None
+    with orchestration.new_tables() as new:
+        prepared = prepare(lake, info, request, step, changes, new)
+        return prepared.publish() if prepared is not None else None
 
 
 def prepare(
@@ -128,9 +129,10 @@ def prepare(
     info: HudiAssetInfo,
     request: HudiWrite,
     step: Step,
-    changes: Sequence[incremental.Changes] = (),
+    changes: Sequence[incremental.Changes],
+    new: list[hudi.HudiTable],
 ) -> PreparedCommit | None:
-    """Prepare the commit of `write`, before anything is written; None if there is nothing to write."""
+    """Prepare the commit of `write`, before anything is written; None if there is nothing to write. A table that is created is added to ``new``."""
     asked = _Asked(lake, info, request, step, changes)
     if request.operation == "delete_partitions":
         return _deletion(asked)
@@ -149,7 +151,7 @@ def prepare(
                 "%s: no row belongs to the run's partitions (%s), so all rows were omitted", info.table, own
             )
             return _advance(asked)
-    table = lake.table_or_new(info.table, info.settings, rows.schema)
+    table = lake.table_or_new(info.table, info.settings, rows.schema, request.operation, new)
     described = data_kinds.descriptions_of(rows.schema)
     prepared = PreparedCommit.of(asked, table, lambda begun: begun.write(rows), advances=True, descriptions=described)
     prepared.rows = rows

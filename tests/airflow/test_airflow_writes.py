@@ -247,8 +247,36 @@ def test_bad_rows_fail_at_once_and_nothing_is_published(home: Path, lake: Path) 
     )
     assert states(finished) == {"refused": "failed", "no_rows": "failed"}
     assert {ti.try_number for ti in finished.get_task_instances()} == {1}, "a retry cannot mend it"
-    assert list(hudi.open_table(f"{lake}/orders").timeline.commits) == []
+    assert not hudi.table_exists(f"{lake}/orders")
     assert not (lake / "other").exists()
+
+
+def test_a_refused_first_write_leaves_no_table_and_the_corrected_task_succeeds(
+    home: Path, lake: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    refused = [
+        {"table": "no_key"},
+        {"table": "rule", "record_key": "id", "pre_commit": "empty"},
+        {"table": "no_value", "record_key": "empty"},
+        {"table": "type", "record_key": "number"},
+        {"tables": {"first": {"record_key": "id"}, "second": {"record_key": "empty"}}},
+    ]
+    corrected = [{"table": name, "record_key": "id"} for name in ("no_key", "rule", "no_value", "type", "first")]
+    body = """
+    def some(**how):
+        rows = pa.table({"id": [1], "day": ["a"], "number": [0.5], "empty": pa.array([None], pa.string())})
+        return {name: rows for name in how["task"].tables} if how["task"].tables else rows
+
+    for number, how in enumerate(%r):
+        rules = [hudi.not_null(how.pop("pre_commit"))] if "pre_commit" in how else []
+        HudiWriteOperator(task_id=f"task_{number}", python_callable=some, pre_commit=rules, **how)
+    """
+    assert set(states(run("refused", body % refused)).values()) == {"failed"}
+    assert [path.name for path in lake.iterdir() if hudi.table_exists(path)] == []
+    said = capfd.readouterr()
+    assert "no record_key was given" in said.out + said.err
+    assert set(states(run("corrected", body % corrected)).values()) == {"success"}
+    assert ids(lake, "no_key") == [1]
 
 
 def test_what_is_wrong_only_when_the_task_runs_fails_at_once_and_makes_no_table(

@@ -57,7 +57,7 @@ class ZooKeeper:
         return ",".join(sorted(self.hosts.split(",")))
 
     def connect(self, last: ZooKeeperSession | None = None) -> ZooKeeperSession:
-        """Open a session, unless the last one still lives. Raises `LockServerError`."""
+        """Open a session, unless the last session is still open. Raises `LockServerError`."""
         if last is not None:
             if not last.has_expired:
                 return last
@@ -138,7 +138,7 @@ class ZooKeeperSession:
                 raise
 
     def make_path(self, path: str) -> None:
-        """Create the node and its parents, as far as they are missing."""
+        """Create the node and its missing parents."""
         parts = path.strip("/").split("/")
         for count in range(1, len(parts) + 1):
             with suppress(kazoo_errors.NodeExistsError):

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.engine.base import SORT, TASK, Engine, TaskInfo
-from pyhudi_core.engine.grouping import runs, slotted
+from pyhudi_core.engine.base import SORT, TASK, Engine, TaskInfo, runs, slotted
 from pyhudi_core.errors import DuplicateKeyError
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.merge.merged_slice import Merging, merged_batches

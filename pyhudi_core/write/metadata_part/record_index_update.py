@@ -13,8 +13,7 @@ from functools import cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.engine.base import SORT, TASK, Engine, TaskInfo
-from pyhudi_core.engine.grouping import runs, slotted
+from pyhudi_core.engine.base import SORT, TASK, Engine, TaskInfo, runs, slotted
 from pyhudi_core.errors import CommitAbortedError, DuplicateKeyError
 from pyhudi_core.file_groups.slice import FileSlice, SlicePiece
 from pyhudi_core.formats.key_hash import repetitions
@@ -22,7 +21,7 @@ from pyhudi_core.index.base import Group
 from pyhudi_core.merge.merged_slice import Merging, merged_batches
 from pyhudi_core.metadata_table import file_groups, names
 from pyhudi_core.metadata_table.changes import CommitChanges, KeyPlaces, records_of
-from pyhudi_core.metadata_table.commits import LogWriting, file_stat
+from pyhudi_core.metadata_table.file_groups import LogWriting, file_stat
 from pyhudi_core.metadata_table.reader import MetadataTable
 from pyhudi_core.metadata_table.records import Records
 from pyhudi_core.metadata_table.slices import MetadataSlices
