@@ -78,4 +78,5 @@ def without_useless_retries() -> Iterator[None]:
     try:
         yield
     except NOT_RETRIED as error:
-        raise AirflowFailException(f"{type(error).__name__}: {error}") from error
+        failed = AirflowFailException(f"{type(error).__name__}: {error}")
+        raise failed.with_traceback(error.__traceback__) from None  # as its cause, the error would be in the log twice

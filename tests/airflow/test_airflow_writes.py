@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from airflow.sdk import task
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from support.airflow_home import as_a_worker, dag_of, states, xcoms
 from support.disk import contents
@@ -340,12 +341,23 @@ async def _later() -> None: ...
         ({"table_type": "delta"}, "table_type='delta'"),
         ({"options": {"hoodie.no.such": "1"}}, "unfit options"),
         ({"record_key": ["id", "id"]}, "record_key names a column twice"),
+        ({"recordkey": "id"}, "The task t has the argument 'recordkey', which does not exist.*Did you mean record_key"),
+        ({"partitioned_by": "day"}, "Did you mean partition_by"),
+        ({"conn_id": "lake"}, "Did you mean hudi_conn_id"),
         ({"record_key": "key", "schema": pa.schema([("id", pa.int64())])}, "record_key="),
     ],
 )
 def test_a_wrong_argument_is_refused_when_the_dag_file_is_parsed(how: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidOptionError, match=said):
         HudiWriteOperator(**{"task_id": "t", "table": "a", "python_callable": list, **how})
+
+
+def test_the_decorator_names_the_argument_that_was_meant_and_leaves_the_rest_to_airflow() -> None:
+    with pytest.raises(InvalidOptionError, match="Did you mean record_key"):
+        task.hudi(table="a", recordkey="id")(lambda: None)()
+    with pytest.raises(TypeError, match="nonsense"):
+        HudiWriteOperator(task_id="t", table="a", python_callable=list, nonsense=1)
+    HudiWriteOperator(task_id="t", table="a", python_callable=list, retries=3, owner="data", pool="p", doc_md="text")
 
 
 @as_a_worker
