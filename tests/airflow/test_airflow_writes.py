@@ -388,3 +388,37 @@ def test_a_task_that_writes_a_table_of_version_6_fails_before_its_function_is_ca
     assert contents(str(lake / "older")) == before
     assert "Reads of it work" in caplog.text
     assert "pyhudi upgrade" in caplog.text
+
+
+def test_rows_without_a_column_of_the_table_are_refused_with_the_way_of_a_task_and_partial_rows_keep_its_values(
+    home: Path, lake: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    finished = run(
+        "columns",
+        """
+    @task.hudi(table="orders", record_key="id")
+    def adds_a_column():
+        return rows(1, 2).append_column("note", pa.array(["a", "b"]))
+
+    @task.hudi(table="orders", record_key="id")
+    def lacks_it():
+        return rows(1)
+
+    @task.hudi(table="orders", record_key="id", trigger_rule="all_done")
+    def keeps_it():
+        return HudiWrite(rows(1, day="2026-01-09"), partial=True)
+
+    @task.hudi(table="orders", record_key="id")
+    def fills_it():
+        return rows(3).append_column("note", pa.nulls(1))
+
+    adds_a_column() >> lacks_it() >> keeps_it() >> fills_it()
+    """,
+    )
+    assert states(finished) == {
+        "adds_a_column": "success", "lacks_it": "failed", "keeps_it": "success", "fills_it": "success"
+    }  # fmt: skip
+    assert "return HudiWrite(rows, partial=True)" in capfd.readouterr().out
+    found = hudi.open_table(f"{lake}/orders").to_arrow(["id", "day", "note"]).sort_by("id").to_pydict()
+    assert found["note"] == ["a", "b", None]
+    assert found["day"] == ["2026-01-09", "2026-01-01", "2026-01-01"]
