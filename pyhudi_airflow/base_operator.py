@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from airflow.sdk import BaseOperator
@@ -27,6 +28,7 @@ class HudiOperator(BaseOperator):
     _written: tuple[TableUse, ...] = ()
 
     def __init__(self, *, hudi_conn_id: str = DEFAULT_CONNECTION, **more: Any) -> None:
+        refuse_misspelt(type(self), more)
         super().__init__(**more)
         self.hudi_conn_id = hudi_conn_id
 
@@ -85,9 +87,26 @@ def refuse_no_service(service: object) -> None:
     A template, or the value of a mapped task, is known only when the task runs.
     """
     if isinstance(service, str) and "{{" not in service and service not in orchestration.SERVICE_NAMES:
-        raise InvalidOptionError(
-            f"{service!r} is no table service", hint=f"Choose one of {', '.join(orchestration.SERVICE_NAMES)}."
-        )
+        raise orchestration.no_service(service)
+
+
+def refuse_misspelt(operator: type, given: Mapping[str, object]) -> None:
+    """Raise `InvalidOptionError` for an argument that does not exist, and whose name is like that of another one. Airflow refuses all others."""
+    known = _arguments_of(operator)
+    for name in sorted(given.keys() - set(known)):
+        near = next((each for each in known if each.endswith(f"_{name}")), None) or orchestration.nearest(name, known)
+        if near and not name.startswith("_"):
+            raise orchestration.definition_error(
+                f"The task {given.get('task_id')} has the argument {name!r}, which does not exist",
+                f"Did you mean {near}?",
+            )
+
+
+@cache
+def _arguments_of(operator: type) -> tuple[str, ...]:
+    """Return the names of the arguments that the classes of an operator take."""
+    classes = [each for each in operator.__mro__ if "__init__" in vars(each)]
+    return tuple(sorted({name for each in classes for name in inspect.signature(each).parameters}))
 
 
 def refuse_no_table(whose: str, argument: str, table: object) -> None:

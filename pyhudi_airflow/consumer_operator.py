@@ -141,6 +141,11 @@ class HudiConsumerOperator(HudiOperator):
         self.log.info("%s: began %r", self.into, batch)
         giver = Giver(f"The function of the task {self.task_id}")
         asked = orchestration.write_asked_for(self.python_callable(batch, **self.op_kwargs), operation, giver.name)
+        if asked.partial:
+            raise orchestration.definition_error(
+                f"{giver.name} returned partial rows, and a consumer writes complete rows",
+                "Return rows with all columns.",
+            )
         rows = orchestration.normalised(asked.data, giver, keep_empty=asked.operation == _REBUILD)
         extra = {**run.extra(), **asked.extra_metadata}
         return batch.commit(rows, asked.operation, extra_metadata=extra, gate=run.gate, pre_commit=self.pre_commit)

@@ -15,7 +15,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 import pyhudi as hudi
 from pyhudi.errors import HudiError
 from pyhudi_airflow.airflow_names import AirflowFailException
-from pyhudi_airflow.base_operator import refuse_no_service, refuse_no_table
+from pyhudi_airflow.base_operator import refuse_misspelt, refuse_no_service, refuse_no_table
 from pyhudi_airflow.hook import DEFAULT_CONNECTION, HudiHook, hook_in_loop
 from pyhudi_airflow.task_run import NOT_RETRIED, without_useless_retries
 from pyhudi_airflow.triggers import event_of
@@ -62,6 +62,7 @@ class _HudiSensor(BaseSensorOperator):
     def __init__(
         self, *, table: str, hudi_conn_id: str = DEFAULT_CONNECTION, deferrable: bool = True, **more: Any
     ) -> None:
+        refuse_misspelt(type(self), more)
         super().__init__(**more)
         refuse_no_table(f"The task {self.task_id}", "table", table)
         self.table, self.hudi_conn_id, self.deferrable = table, hudi_conn_id, deferrable

@@ -90,13 +90,13 @@ class HudiServiceOperator(HudiOperator):
     def _results(self, run: TaskRun, table: hudi.HudiTable) -> list[hudi.ServiceResult]:
         service = table.services[self.service]
         state = orchestration.state_of(self.service, service)
-        self.log.info("%s: %s: planned: %s", self.table, self.service, state.plan)
         if self.only_plan:
             run.skip(f"it is a dry run: {state.plan}")
         attended = bool(service.waiting()) and not state.waiting  # the process that planned a restore executes it
         runs = not attended and (self.when == "always" or state.due)
         if not runs and not state.waiting:
             run.skip(state.reason)
+        self.log.info("%s: %s: planned: %s", self.table, self.service, state.plan)
         with optional_session(self.spark_conn_id, f"{run.ti.dag_id}.{run.ti.task_id}") as session:
             how: dict[str, Any] = {
                 "spark": self.spark() if self.spark is not None else session,
@@ -164,8 +164,7 @@ class HudiUpkeepOperator(HudiOperator):
             )
         lines = [line.to_dict() for line in report.lines if line.outcome != "not due"]
         self._written = tuple(TableUse(line.table) for line in report.lines if line.outcome == "ran")
-        for line in report.lines:
-            self.log.info("%s %s: %s: %s", line.table, line.service, line.outcome, line.result or line.reason)
+        self._log_lines(report)
         if report.failed:
             worst = "; ".join(f"{line.table} {line.service}: {line.reason}" for line in report.failed)
             raise TableError(f"Upkeep failed ({report}): {worst}", hint="The other tables were looked after.")
@@ -181,7 +180,20 @@ class HudiUpkeepOperator(HudiOperator):
 
     def _log_table(self, run: TaskRun, table: str, service: str) -> None:
         run.refuse_if_killed()
-        self.log.info("looking at %s %s", table, service)
+        self.log.debug("looking at %s %s", table, service)
+
+    def _log_lines(self, report: hudi.UpkeepReport) -> None:
+        """Log each service that was due, and one line for the others of each table."""
+        idle: dict[str, list[str]] = {}
+        for line in report.lines:
+            said = "%s %s: %s: %s", line.table, line.service, line.outcome, line.result or line.reason
+            if line.outcome == "not due":
+                idle.setdefault(line.table, []).append(line.service)
+                self.log.debug(*said)
+            else:
+                self.log.info(*said)
+        for table, services in idle.items():
+            self.log.info("%s: not due: %s", table, ", ".join(services))
 
 
 class HudiCheckOperator(HudiOperator):

@@ -135,7 +135,10 @@ class TaskCommits:
     def _begin(self, each: PreparedRows) -> hudi.Write:
         extra = {**self.run.extra(), **each.request.extra_metadata}
         self.run.log.info("%s: began", each.name)
-        return each.table.begin(each.request.operation, extra_metadata=extra, pre_commit=each.pre_commit)
+        asked = each.request
+        return each.table.begin(
+            asked.operation, extra_metadata=extra, partial=asked.partial, pre_commit=each.pre_commit
+        )
 
     def _planned(self, each: PreparedRows, write: hudi.Write) -> None:
         self.run.log.info("%s: planned as instant %s: %s", each.name, write.instant, write.stats)

@@ -19,6 +19,8 @@ PREFIX = "airflow."
 SKIPPED_BECAUSE = "skipped_because"
 NOT_RETRIED = (DataError, ConfigError, UnsupportedTableError, PreCommitError, TableMismatchError)
 """Errors that a retry of the task cannot fix."""
+_PARTIAL = "upsert(rows, partial=True)", "return HudiWrite(rows, partial=True)"
+"""A call in hints, and what a function of a task does instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,4 +80,5 @@ def without_useless_retries() -> Iterator[None]:
     try:
         yield
     except NOT_RETRIED as error:
-        raise AirflowFailException(f"{type(error).__name__}: {error}") from error
+        failed = AirflowFailException(f"{type(error).__name__}: {error}".replace(*_PARTIAL))
+        raise failed.with_traceback(error.__traceback__) from None  # as its cause, the error would be in the log twice

@@ -69,6 +69,8 @@ class SharedLook:
 
 
 _wanted: dict[Hashable, WatchedTables] = {}
+_begun: dict[tuple[str, str], str] = {}
+"""The arguments of the last watcher of each asset that began in this process, by connection and asset."""
 
 
 def _wanted_of(key: Hashable) -> WatchedTables:
@@ -111,8 +113,21 @@ class HudiTimelineTrigger(BaseEventTrigger):
         names = ("table", "asset", "hudi_conn_id", "start", "poll_interval")
         return f"{__name__}.HudiTimelineTrigger", {name: getattr(self, name) for name in names}
 
+    def _warn_of_other_arguments(self) -> None:
+        """Log a warning if the last watcher of the asset had other arguments: two DAG files may end each other's watcher at each parse."""
+        own, asset = f"start={self.start!r}, poll_interval={self.poll_interval:g}", (self.hudi_conn_id, self.asset)
+        before = _begun.get(asset, own)
+        _begun[asset] = own
+        if before != own:
+            _log.warning(
+                "The watcher of the asset %s begins with %s; the last one had %s. If no DAG file has been edited, two DAG files disagree, and each of"
+                " them ends the watcher of the other. Give every hudi_asset(%r) the same arguments.",
+                *(self.asset, own, before, self.table),
+            )
+
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Watch the table in its own loop, before Airflow 3.3."""
+        self._warn_of_other_arguments()
         looker, position, token = Looker(), None, object()
         while True:
             looks, said = await look_at(looker, [self.table], self.hudi_conn_id)
@@ -138,6 +153,7 @@ class HudiTimelineTrigger(BaseEventTrigger):
 
     async def filter_shared_stream(self, shared_stream: AsyncIterator[Any]) -> AsyncIterator[TriggerEvent]:
         """Return the events of this table among the looks at all tables of the loop."""
+        self._warn_of_other_arguments()
         wanted = _wanted_of(self.shared_stream_key())
         store = self.asset_state_store[Asset.ref(name=self.asset)] if self.asset_state_store is not None else None
         position = position_of(await store.aget(_CURSOR), self.table) if store is not None else None

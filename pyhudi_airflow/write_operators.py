@@ -43,7 +43,8 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
         tables: instead of ``table``: for each table a dict with its ``record_key``, ``operation``, ``pre_commit`` and so on. The function returns a
             dict with the rows of each table; a table without an entry is not written. All tables change in one step, or none.
         python_callable, op_args, op_kwargs: the function and its arguments, as of a ``PythonOperator``. It returns a Spark DataFrame, data of
-            Arrow, pandas or polars, an iterator of Arrow tables, ``HudiWrite(rows, operation)``, or None for no commit.
+            Arrow, pandas or polars, an iterator of Arrow tables, ``HudiWrite(rows, operation, partial=False)``, or None for no
+            commit.
         operation: ``upsert``, ``insert``, ``bulk_insert``, ``insert_overwrite``, ``insert_overwrite_table``, ``delete``, or ``delete_partitions``
             (the function then returns partition paths).
         record_key, partition_by, ordering, table_type, schema, options: settings for the creation of the table; ``options`` apply to every write.

@@ -367,7 +367,7 @@ def checked_config(
         _names(ordering or given.ordering_columns, "ordering"),
     )
     chosen_columns.refuse_absent(logical, {"record_key": keys, "partition_by": partitions, "ordering": orderings})
-    chosen_columns.refuse_types(logical, keys, partitions, orderings)
+    chosen_columns.refuse_types(logical, keys, partitions, orderings, pandas=b"pandas" in (arrow_schema.metadata or {}))
     coercion.refuse_internal_names(arrow_schema, storage.location)
     if rules:
         rules = row_rules.in_spelling_of(rules, logical)

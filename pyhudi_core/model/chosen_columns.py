@@ -42,9 +42,13 @@ def _rather(argument: str, absent: Sequence[str], names: Sequence[str]) -> str |
     )
 
 
-def refuse_types(schema: pa.Schema, keys: Iterable[str], partitions: Iterable[str], orderings: Iterable[str]) -> None:
+def refuse_types(
+    schema: pa.Schema, keys: Iterable[str], partitions: Iterable[str], orderings: Iterable[str], *, pandas: bool = False
+) -> None:
     """Raise `InvalidOptionError` for column types with which every later write fails: types without a text for the key or the folder, or without an
     order.
+
+    ``pandas``: whether the schema comes from a DataFrame of pandas, in which a missing value turns integers into floating-point numbers.
     """
     nested = "nested values have no order"
     problems = [
@@ -54,9 +58,14 @@ def refuse_types(schema: pa.Schema, keys: Iterable[str], partitions: Iterable[st
     ]
     for argument, name, problem in problems:
         if problem is not None:
+            hint = "Choose another column, or give it another type."
+            if pandas and pa.types.is_floating(schema.field(name).type):
+                hint = (
+                    "In pandas, a missing value turns integers into floating-point numbers. Drop such rows"
+                    f" (frame.dropna(subset=[{name!r}])), and make the others integers: frame.astype({{{name!r}: 'Int64'}})."
+                )
             raise InvalidOptionError(
-                f"{argument} names {name!r} of type {schema.field(name).type}: {problem}",
-                hint="Choose another column, or give it another type.",
+                f"{argument} names {name!r} of type {schema.field(name).type}: {problem}", hint=hint
             )
 
 

@@ -100,6 +100,7 @@ if TYPE_CHECKING:
     from pyhudi_core.read.expired import how_to_keep_more as how_to_keep_more
     from pyhudi_core.services.registry import service_kinds as service_kinds
     from pyhudi_core.services.upkeep_rules import SERVICE_NAMES as SERVICE_NAMES
+    from pyhudi_core.services.upkeep_rules import no_service as no_service
     from pyhudi_core.storage.paths import name_in_lake as name_in_lake
     from pyhudi_core.storage.paths import options_in_lake as options_in_lake
     from pyhudi_core.table_transactions import CommitTogether as CommitTogether
@@ -155,6 +156,8 @@ _HOMES = {
     "is_shared": "orchestration.sharing",
     "moment_of": "orchestration.instant_times",
     "name_in_lake": "storage.paths",
+    "nearest": "naming",
+    "no_service": "services.upkeep_rules",
     "new_tables": "orchestration.first_writes",
     "newest_with_rows": "orchestration.past_commits",
     "normalised": "orchestration.data",

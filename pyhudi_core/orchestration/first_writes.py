@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyhudi_core.errors import CommitStateUnknownError, HudiError
@@ -23,5 +24,9 @@ def new_tables() -> Iterator[list[HudiTable]]:
     except Exception:
         for table in made:
             with suppress(HudiError):  # it is in use, or has a commit
-                table.drop(lambda table=table: not table.timeline.commits)
+                table.drop(partial(_has_no_commit, table))
         raise
+
+
+def _has_no_commit(table: HudiTable) -> bool:
+    return not table.timeline.commits

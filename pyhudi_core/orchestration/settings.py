@@ -118,12 +118,13 @@ class HudiWrite:
     """The return value of an asset or a task that selects the operation at run time: ``HudiWrite(rows, operation="delete")``.
 
     ``data`` is a Spark DataFrame or any object with ``__arrow_c_stream__``; for ``delete_partitions`` a list of partition paths, or None for the
-    partitions of the run.
+    partitions of the run. With ``partial``, the rows of an upsert may omit columns, whose stored values stay; each key must be in the table.
     """
 
     data: Any
     operation: Operation = "upsert"
     extra_metadata: Mapping[str, str] = field(default_factory=dict)
+    partial: bool = False
 
 
 def _key_in(options: Mapping[str, object]) -> bool:

@@ -15,7 +15,6 @@ from typing import Any
 
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.engine.choice import engine_for
-from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.printing import printable
 from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import TableContext
@@ -37,6 +36,7 @@ from pyhudi_core.services.restore.restores import Restores
 from pyhudi_core.services.service import TableService, Turn
 from pyhudi_core.services.sweep.sweep import Sweep
 from pyhudi_core.services.tagging import ScheduledTags
+from pyhudi_core.services.upkeep_rules import no_service
 from pyhudi_core.transaction import metadata_removal
 from pyhudi_core.write.result import Commit
 from pyhudi_core.write.states import After
@@ -73,7 +73,7 @@ class ServicesByName(dict[str, TableService[Any]]):
     """The services of one table, by name. For an unknown name it raises `InvalidOptionError`, which lists the names."""
 
     def __missing__(self, name: str) -> TableService[Any]:
-        raise InvalidOptionError(f"{name!r} is no table service", hint=f"Choose one of {', '.join(self)}.")
+        raise no_service(name)
 
     def __repr__(self) -> str:
         return f"ServicesByName: {', '.join(self)}"

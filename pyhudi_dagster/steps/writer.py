@@ -255,8 +255,9 @@ class PreparedCommit:
         """Begin the write; nothing is written yet."""
         info, request = asked.info, asked.request
         extra = _extra(table, request, asked.step, asked.changes)
+        rules = list(info.pre_commit)
         begun = table.begin(
-            request.operation, extra_metadata=extra, allow_empty=allow_empty, pre_commit=list(info.pre_commit)
+            request.operation, extra, allow_empty=allow_empty, partial=request.partial, pre_commit=rules
         )
         return cls(asked, table, begun, fill, advances, descriptions or {})
 
@@ -291,6 +292,7 @@ class PreparedCommit:
         is_plain = asked.request.operation == "upsert" and not asked.changes and not asked.info.pre_commit
         return (
             is_plain
+            and not asked.request.partial
             and self.rows is not None
             and self.stage_seconds is None
             and values_of(asked.info, asked.step) is not None

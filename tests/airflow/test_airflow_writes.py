@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from airflow.sdk import task
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from support.airflow_home import as_a_worker, dag_of, states, xcoms
 from support.disk import contents
@@ -340,12 +341,23 @@ async def _later() -> None: ...
         ({"table_type": "delta"}, "table_type='delta'"),
         ({"options": {"hoodie.no.such": "1"}}, "unfit options"),
         ({"record_key": ["id", "id"]}, "record_key names a column twice"),
+        ({"recordkey": "id"}, "The task t has the argument 'recordkey', which does not exist.*Did you mean record_key"),
+        ({"partitioned_by": "day"}, "Did you mean partition_by"),
+        ({"conn_id": "lake"}, "Did you mean hudi_conn_id"),
         ({"record_key": "key", "schema": pa.schema([("id", pa.int64())])}, "record_key="),
     ],
 )
 def test_a_wrong_argument_is_refused_when_the_dag_file_is_parsed(how: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidOptionError, match=said):
         HudiWriteOperator(**{"task_id": "t", "table": "a", "python_callable": list, **how})
+
+
+def test_the_decorator_names_the_argument_that_was_meant_and_leaves_the_rest_to_airflow() -> None:
+    with pytest.raises(InvalidOptionError, match="Did you mean record_key"):
+        task.hudi(table="a", recordkey="id")(lambda: None)()
+    with pytest.raises(TypeError, match="nonsense"):
+        HudiWriteOperator(task_id="t", table="a", python_callable=list, nonsense=1)
+    HudiWriteOperator(task_id="t", table="a", python_callable=list, retries=3, owner="data", pool="p", doc_md="text")
 
 
 @as_a_worker
@@ -376,3 +388,37 @@ def test_a_task_that_writes_a_table_of_version_6_fails_before_its_function_is_ca
     assert contents(str(lake / "older")) == before
     assert "Reads of it work" in caplog.text
     assert "pyhudi upgrade" in caplog.text
+
+
+def test_rows_without_a_column_of_the_table_are_refused_with_the_way_of_a_task_and_partial_rows_keep_its_values(
+    home: Path, lake: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    finished = run(
+        "columns",
+        """
+    @task.hudi(table="orders", record_key="id")
+    def adds_a_column():
+        return rows(1, 2).append_column("note", pa.array(["a", "b"]))
+
+    @task.hudi(table="orders", record_key="id")
+    def lacks_it():
+        return rows(1)
+
+    @task.hudi(table="orders", record_key="id", trigger_rule="all_done")
+    def keeps_it():
+        return HudiWrite(rows(1, day="2026-01-09"), partial=True)
+
+    @task.hudi(table="orders", record_key="id")
+    def fills_it():
+        return rows(3).append_column("note", pa.nulls(1))
+
+    adds_a_column() >> lacks_it() >> keeps_it() >> fills_it()
+    """,
+    )
+    assert states(finished) == {
+        "adds_a_column": "success", "lacks_it": "failed", "keeps_it": "success", "fills_it": "success"
+    }  # fmt: skip
+    assert "return HudiWrite(rows, partial=True)" in capfd.readouterr().out
+    found = hudi.open_table(f"{lake}/orders").to_arrow(["id", "day", "note"]).sort_by("id").to_pydict()
+    assert found["note"] == ["a", "b", None]
+    assert found["day"] == ["2026-01-09", "2026-01-01", "2026-01-01"]

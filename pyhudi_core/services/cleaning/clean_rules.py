@@ -62,9 +62,8 @@ def by_commits(timeline: Timeline, commits: int, readers: Readers) -> Retained:
     """Retain the states of the last ``commits`` commits, and the state before them, from which their changes are computed."""
     found = timeline.commits.instants
     if len(found) <= commits:
-        return Retained(
-            why_not=f"the timeline has {len(found)} commits, and the policy keeps the last {commits}", nothing=True
-        )
+        has = f"{len(found)} commit{'s' * (len(found) != 1)}"
+        return Retained(why_not=f"the timeline has {has}, and the policy keeps the last {commits}", nothing=True)
     return _retained(timeline, _completion(found[-commits - 1]), readers)
 
 
