@@ -125,6 +125,7 @@ class TaskCommits:
             planned, lost = partial(self._planned, each, write), partial(self._lost, each)
             return [orchestration.commit_with_retries(write, lambda: each.fill(write), gates[0], planned, lost)]
         for each, write in zip(prepared, writes, strict=True):
+            write.note(together=True)
             each.fill(write)
             self._planned(each, write)
         locations = [each.table.location for each in prepared]

@@ -313,9 +313,12 @@ class Batch:
             write = writes.enter_context(begun)
             if not beside:
                 return commit_with_retries(write, partial(write.write, data), gate)
+            write.note(together=True)
             staged = {into.location: write.write(data)}
             for table, rows in beside:
-                staged[table.location] = writes.enter_context(table.begin("upsert")).write(rows)
+                other = writes.enter_context(table.begin("upsert"))
+                other.note(together=True)
+                staged[table.location] = other.write(rows)
             return together.commit(staged, {} if gate is None else {into.location: gate})[into.location]
 
     def _read(self, read: Callable[[], R]) -> R:

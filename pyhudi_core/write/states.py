@@ -70,6 +70,8 @@ class WriteSpec:
         extra_of_keys: makes further entries of ``extra`` from the `KEY_CHANGES` of an attempt (the added and removed keys).
         after: runs the table services after the commit. The function is passed in, because services are above writing. None: nothing.
         follows: ``after`` is called at the end of the write, and not later by the caller.
+        together: the write is committed with writes to other tables. So it does not keep the lock from its start on: the callers of two transactions
+            may stage their tables in different orders.
         seen: the table, if it was read when it was opened for this write.
     """
 
@@ -86,6 +88,7 @@ class WriteSpec:
     extra_of_keys: ExtraOfKeys | None = field(default=None, repr=False)
     after: After | None = field(default=None, repr=False)
     follows: bool = True
+    together: bool = False
     seen: TableSeen | None = field(default=None, repr=False)
 
     @property

@@ -270,10 +270,11 @@ def rows_total(batch: Batch | None) -> int:
     return 0 if prepared is None else prepared.total
 
 
-def locked(draft: Draft) -> Draft:
-    """Wait for the table's lock and keep it, if the write's concurrency is pessimistic."""
+def locked(draft: Draft, *, always: bool = False) -> Draft:
+    """Wait for the table's lock and keep it: ``always``, or if the concurrency of the write is pessimistic and it is committed alone."""
     request = draft.request
-    if draft.lock is not None or request.context.options.conflict.concurrency != "pessimistic":
+    is_pessimistic = request.context.options.conflict.concurrency == "pessimistic" and not request.together
+    if draft.lock is not None or not (is_pessimistic or always):
         return draft
     return replace(draft, lock=hold(request.context, f"the whole of a write ({request.operation})"))
 
@@ -579,6 +580,7 @@ def undo(run: WriteRun, error: BaseException | None = None) -> None:
     state = run.state
     pending = state.pending()
     if pending is None or isinstance(state, Committed):
+        release_lock(run)
         return
     run.state = Draft(request=state.request, batch=state.batch, basis=state.basis, lock=state.lock)
     _remove(after_failure(state.context, error), pending, asked=not isinstance(state, Begun))

@@ -207,6 +207,7 @@ class HudiMultiAsset:
                 found = writer.prepare(lake, output.info, done.asked[output.name].write, output.step, asked, new)
                 if found is not None:
                     writes.enter_context(found.begun)
+                    found.begun.note(together=len(wanted) > 1)
                     found.stage()
                     prepared[output.name] = found
             for name, each in prepared.items() if len(prepared) > 1 else ():
