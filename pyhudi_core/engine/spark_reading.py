@@ -26,6 +26,8 @@ _TASK_BYTES, _MOST_TASKS = 32 << 20, 16
 """The minimum bytes of one Spark task, and the maximum number of Spark tasks for each core."""
 _PAYLOAD = 1 << 20
 """The maximum bytes of the tasks that are sent to a Spark task."""
+_SAMPLE = 64
+"""The number of tasks whose bytes are measured before all are pickled, which takes 20 s for a million."""
 _FEW_BRANCHES = 4
 """The maximum number of branches of a frame with small files. Each branch costs about 30 ms of planning, and a start of Python when it is read."""
 
@@ -177,6 +179,8 @@ def _scan_in_tasks(spark: SparkSession, tasks: Sequence[ReadTask], wanted: int, 
 
 def _packed(tasks: Sequence[ReadTask], count: int) -> list[bytes]:
     """Return consecutive tasks, ``count`` of them pickled together, or fewer so that no pack is too large for a payload."""
+    some = tasks[:: -(-len(tasks) // _SAMPLE)]
+    count = max(1, min(count, _PAYLOAD * len(some) // (2 * len(pickled([some])[0]))))
     while True:
         packs = pickled([tasks[n : n + count] for n in range(0, len(tasks), count)])
         largest = max(map(len, packs))
