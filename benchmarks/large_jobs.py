@@ -18,7 +18,7 @@ import resource
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -62,7 +62,7 @@ def write(tasks: int, files: int) -> dict[str, Any]:
         yield from files_batch(found, self.settings.schema)
 
     WriteTask.__call__ = report  # type: ignore[method-assign]
-    choice.LocalEngine = lambda executor, _: LocalEngine(executor, tasks)  # type: ignore[assignment,misc]
+    vars(choice)["LocalEngine"] = lambda executor, _: LocalEngine(executor, tasks)
     location = HOME / "tables" / f"large_job_{files}"
     shutil.rmtree(location, ignore_errors=True)
     partitions = max(1, files // FILES_OF_A_PARTITION)
@@ -96,6 +96,8 @@ def plan(slices: int) -> dict[str, Any]:
     return own | {"payload": max(map(len, packs)), "payloads": sum(map(len, packs))}
 
 
+KINDS: dict[str, Callable[..., dict[str, Any]]] = {"write": write, "plan": plan}
+
 if __name__ == "__main__":
-    measured = {"write": write, "plan": plan}[sys.argv[1]](*map(int, sys.argv[2:]))
+    measured = KINDS[sys.argv[1]](*map(int, sys.argv[2:]))
     print(json.dumps(measured | {"MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10}))
