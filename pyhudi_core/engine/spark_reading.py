@@ -18,7 +18,6 @@ from pyhudi_core.engine.reading import EngineFiles, Reading, ReadTask, TaskGroup
 from pyhudi_core.engine.spark_collect import quoted
 from pyhudi_core.engine.spark_executors import refuse_unfit_executors
 from pyhudi_core.engine.spark_rows import in_task, pickled
-from pyhudi_core.engine.spark_salts import salts_for
 from pyhudi_core.engine.spark_sessions import session_of
 from pyhudi_core.engine.spark_settings import under_settings
 
@@ -156,7 +155,7 @@ def _native_scan(spark: SparkSession, files: EngineFiles) -> DataFrame:
 def _scan_in_tasks(spark: SparkSession, tasks: Sequence[ReadTask], wanted: int, schema: pa.Schema) -> DataFrame:
     """Read tasks in the executors, consecutive ones in one of ``wanted`` Spark tasks, or more if their payload would be large.
 
-    A few tasks are sent with the function. Many are rows, each of which goes to its own Spark task: otherwise each would get the tasks of all.
+    A few tasks are sent with the function. Many are rows, each in its own Spark task: otherwise each would get the tasks of all.
     """
     packs = _packed(tasks, -(-len(tasks) // max(1, wanted)))
     is_small = sum(map(len, packs)) <= _PAYLOAD
@@ -169,11 +168,7 @@ def _scan_in_tasks(spark: SparkSession, tasks: Sequence[ReadTask], wanted: int, 
                     for rows in each.batches():
                         yield rows if rows.schema.names == schema.names else rows.select(schema.names)
 
-    if is_small:
-        frame = spark.range(0, len(packs), numPartitions=len(packs))
-    else:
-        given = spark.createDataFrame(list(zip(salts_for(len(packs)), packs, strict=True)), "task int, tasks binary")
-        frame = given.repartition(len(packs), "task").select("tasks")
+    frame = spark.range(0, len(packs), numPartitions=len(packs)) if is_small else session_of(spark).spread(packs)
     return frame.mapInArrow(in_task(run, schema), spark_types.to_spark(schema))
 
 

@@ -173,6 +173,8 @@ def test_a_spark_task_gets_only_its_own_part_of_a_large_plan(
     assert max(map(len, packs)) <= limit
     _same(table.scan().to_spark(spark), table.scan().to_arrow())
     _same(table.scan(where="p > 6").to_spark(spark).where("p < 9"), table.scan(where="p > 6 AND p < 9").to_arrow())
+    plan = str(table.scan().to_spark(spark)._jdf.queryExecution().executedPlan())
+    assert "Exchange" not in plan, "before the exchange, one task for each core has the parts of many tasks"
 
 
 def test_tasks_of_a_large_plan_are_pickled_once(monkeypatch: pytest.MonkeyPatch) -> None:
