@@ -34,6 +34,7 @@ SCHEMA = pa.schema([("id", pa.string()), ("day", pa.string()), ("ts", pa.int64()
 CASES: dict[str, Callable[[Run], None]] = {}
 SETTINGS = {
     "all": {"executor.pyspark.memory": "1200m", "default.parallelism": "4", "ui.enabled": "true", "ui.port": "0"},
+    "one failure": {"task.maxFailures": "1"},
 }
 """The settings of a session by its kind."""
 
@@ -170,6 +171,35 @@ def tasks_fail_after_their_files(run: Run) -> None:
 
 
 @case
+def one_failure_ends_a_write(run: Run) -> None:
+    """The next write works."""
+    run.load()
+    for do in ("raise", "kill"):
+        with ordered(run.orders, do):
+            run.found[do] = run.refused(lambda: run.table.upsert(run.rows(0, CHANGED, 9)))
+        run.found[f"files after {do}"] = left_over(run.table)
+    run.upsert(2)
+
+
+@case
+def a_write_is_cancelled(run: Run) -> None:
+    """By the tag of its jobs."""
+    run.load()
+    run.upsert(2)
+    run.spark.addTag("mine")
+    began: list[float] = []
+
+    def cancel(_: int) -> None:
+        began.append(time.monotonic())
+        run.spark.interruptTag("mine")
+
+    with met(run, cancel):
+        run.found["said"] = run.refused(lambda: run.table.upsert(run.rows(0, CHANGED, 9)))
+        run.found["seconds"] = time.monotonic() - began[0]
+    run.upsert(3)
+
+
+@case
 def no_secret_is_shown(run: Run) -> None:
     """Of a table in S3: in the log of events, the plans, the UI's pages and its REST interface, and what processes show."""
     from urllib.request import urlopen
@@ -252,6 +282,8 @@ def session(master: str, place: Path, kind: str) -> Any:
     """A session whose executors obey orders."""
     for folder in ("orders", "events"):
         (place / folder).mkdir(exist_ok=True)
+    if master.startswith("sc://"):
+        return SparkSession.builder.remote(master).getOrCreate()
     own = {
         "cores.max": "2",
         "executor.cores": "1",

@@ -13,13 +13,15 @@ from typing import Any
 import boto3
 import pytest
 from locks.servers import INSTALLED, gateway, scratch
+from support.spark_connect_server import connect_server
 from support.standalone_cluster import StandaloneCluster, standalone_cluster
-from support.task_orders import installed
+from support.task_orders import FOLDER, installed
 from support.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = Path(__file__).with_name("on_failing_cluster.py")
 SECRET = "very-secret-42"
+CANCELLED = "a_write_is_cancelled"
 CASES = (
     "tasks_fail_after_their_files",
     "workers_are_killed",
@@ -124,3 +126,24 @@ def test_no_secret_of_a_table_in_s3_is_shown(found: Found) -> None:
     assert seen["damaged in S3"] == []
     assert seen["counts"] == [5000, 10][: len(seen["counts"])]
     assert all(seen["seen"].values()), seen["seen"]
+
+
+def test_a_write_that_is_cancelled_on_a_server_of_spark_connect_ends_in_seconds(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark.sql.connect", reason="clients of PySpark 3.5 are not supported")
+    (tmp_path / "orders").mkdir()
+    paths = environment_of(tmp_path)["OF_EXECUTORS"]
+    with connect_server(tmp_path, {"PYTHONPATH": paths, FOLDER: str(tmp_path / "orders")}) as port:
+        address = f"sc://127.0.0.1:{port}"
+        seen = right(run_cases("connect", [CANCELLED], address, tmp_path)[CANCELLED])
+    assert seen["seconds"] < 10
+    assert "Somebody cancelled the job" in seen["said"]
+
+
+def test_one_failure_of_one_allowed_ends_the_write_and_removes_its_files(
+    cluster: StandaloneCluster, tmp_path: Path
+) -> None:
+    name = "one_failure_ends_a_write"
+    seen = right(run_cases("one failure", [name], cluster.master, tmp_path, cluster)[name])
+    assert "fails after it has written its file" in seen["raise"]
+    assert seen["files after raise"] == []
+    assert seen["files after kill"] == []
