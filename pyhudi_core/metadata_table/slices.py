@@ -45,6 +45,8 @@ _TIMELINE = f"{FOLDER}/.hoodie/timeline"
 _JOINED_BYTES = 16 << 20
 _SMALL = 1 << 20
 """On a network storage, a file of at most this size is read at once."""
+_FETCHED = 32
+"""At most so many small files are read before it is certain that all of them are needed."""
 _AT_ONCE = 64 << 10
 """The same limit for other storages: reading some parts of such a file costs more than reading all of it."""
 FEW = 32
@@ -143,6 +145,18 @@ class MetadataSlices:
             self.prepare([FILES, *partitions])
             with suppress(CorruptionError, ObjectNotFoundError, SnapshotExpiredError):
                 self._assembled(FILES, reads=True)
+
+    def fetch(self, partitions: Sequence[str]) -> None:
+        """On a network storage, read the small files of these partitions together, if they are few, and keep them for the reads that follow."""
+        if self.storage.capabilities.parallel_calls <= 1 or not partitions:
+            return
+        self.prepare(partitions)
+        pieces = [piece for partition in partitions for piece in self.pieces(partition)]
+        files = [file for piece in pieces for file in (piece.base, *piece.logs) if file is not None]
+        small = [file.path for file in files if file.size <= _SMALL and file.path not in self._kept]
+        if len(small) <= _FETCHED and sum(file.size for file in files) <= _JOINED_BYTES:
+            got = each(self.storage, self.executor, self.storage.get, small)
+            self._kept |= dict(zip(small, got, strict=True))
 
     def _list(self, partition: str) -> tuple[ObjectInfo, ...]:
         return self.storage.list_folder(f"{FOLDER}/{partition}").objects

@@ -99,14 +99,14 @@ def masked(data: bytes, *, options: bool = True) -> bytes:
 
 
 def masked_text(text: str, most: int | None = None) -> str:
-    """Return the text with secrets masked, and cut to ``most`` letters. A secret that is cut is masked, too."""
+    """Return the text with masked secrets, cut to ``most`` letters. A secret at the cut is masked, too."""
     if most is not None and len(text) > most:
         return masked_text(text[:most] + "@")[:most]  # the cut end of an address with a password
     return masked(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
 
 
 class Secret(str):
-    """A text whose value is not shown by `repr`: not in logs, not in error messages, not by a traceback that shows variables."""
+    """A text whose value `repr` does not show. So logs, error messages and tracebacks with variables do not show the value."""
 
     __slots__ = ()
 
@@ -115,7 +115,9 @@ class Secret(str):
 
 
 def concealed(given: _T) -> _T:
-    """Return a copy of options in which secrets, and addresses with a password, are `Secret` texts. Anything but a mapping is returned unchanged."""
+    """Return a copy of options in which secrets, and addresses with a password, are `Secret` texts. A value that is not a mapping is returned
+    unchanged.
+    """
     if not isinstance(given, Mapping):
         return given
     return {key: _concealed(str(key), value) for key, value in given.items()}  # type: ignore[return-value]  # the callers' types are protocols

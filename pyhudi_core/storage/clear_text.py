@@ -1,4 +1,4 @@
-"""A warning about requests in clear text, or to a server that need not say who it is.
+"""Warn about requests in clear text, or to a server that need not say who it is.
 
 Everybody on the network path can read and change such requests, with their data and signatures.
 """
