@@ -13,6 +13,7 @@ from pyhudi_core.errors import InvalidOptionError, LockServerError, from_extra
 from pyhudi_core.lazy import lazy
 from pyhudi_core.lock.clients.addresses import invalid_address, parts_of
 from pyhudi_core.lock.clients.tls import checking
+from pyhudi_core.storage.clear_text import IN_CLEAR_TEXT, UNCHECKED, warn_of_connection
 
 if TYPE_CHECKING:
     import sqlite3
@@ -110,6 +111,9 @@ class PostgresDatabase:
 
     def connect(self) -> Connection:
         native, errors = _pg8000()
+        if self.tls in ("disable", "prefer") or (self.tls == "require" and not self.ca):
+            how = IN_CLEAR_TEXT if self.tls == "disable" else UNCHECKED
+            warn_of_connection(self.host, self.port, "PostgreSQL", "set sslmode=verify-full", how)
         with _errors(self.address, *errors):
             connection = native.Connection(
                 self.user,

@@ -12,6 +12,7 @@ from typing import Any
 from pyhudi_core.errors import LockServerError, from_extra
 from pyhudi_core.lock.clients.addresses import invalid_address, parts_of
 from pyhudi_core.lock.clients.tls import checking
+from pyhudi_core.storage.clear_text import warn_of_connection
 
 _DEFAULT_PORT = 9083
 _URIS, _FORM = "hoodie.write.lock.hivemetastore.uris", "thrift://host1:9083,thrift://host2:9083"
@@ -122,6 +123,8 @@ class HiveConnection:
 
     def _connected(self, host: str, port: int) -> socket.socket:
         context = checking(self._where.ca, self._where.ca_key) if self._where.tls else None
+        if context is None:
+            warn_of_connection(host, port, "The Hive Metastore", f"set {self._where.ca_key.removesuffix('.ca')}")
         plain = socket.create_connection((host, port), self._where.request_s)
         if context is None:
             return plain

@@ -10,6 +10,7 @@ from typing import Any
 from pyhudi_core.errors import InvalidOptionError, LockServerError, from_extra, needing
 from pyhudi_core.lazy import lazy
 from pyhudi_core.lock.clients.tls import refuse_missing_file
+from pyhudi_core.storage.clear_text import warn_of_connection
 
 kazoo_errors: Any = lazy("kazoo.exceptions")
 _READ_SHARE = 1.5
@@ -78,6 +79,15 @@ class ZooKeeper:
                 refuse_missing_file(path, "A file of pyhudi.lock.zookeeper.tls")
             given |= {"use_ssl": True, "verify_certs": True, "check_hostname": True}
             given |= {name: path for name, path in files.items() if path}
+        else:
+            for server in self.hosts.split(","):
+                host, _, port = server.rpartition(":")
+                warn_of_connection(
+                    host.strip("[]"),
+                    int(port) if port.isdigit() else None,
+                    "ZooKeeper",
+                    "set pyhudi.lock.zookeeper.tls",
+                )
         if self.login is not None and self.login.how == "sasl":
             with needing("pure-sasl", "A lock in ZooKeeper with SASL"):
                 import puresasl  # noqa: F401, PLC0415 (kazoo uses it)
