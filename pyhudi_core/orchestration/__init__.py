@@ -4,6 +4,7 @@ They are as stable as the names of ``pyhudi``, do not depend on an orchestrator,
 
 - ``settings``, ``table_match``: the settings of an asset or a task for its table (`TableSettings`), the write that it requests (`HudiWrite`), and the
   check of a table that differs (`refuse_mismatch`).
+- ``first_writes``: the tables that a write creates, which are dropped if the write is refused (`new_tables`).
 - ``only_read``: a table that this release does not write (`what_works`, `refuse_only_read`).
 - ``data``: what a function may return (`normalised`, with the orchestrator's own words in a `Giver`), and only the rows of some partitions.
 - ``partition_values``, ``partition_condition``: the folders of a span of time (`Folders`), and the scan of some partitions (`condition_of`).
@@ -22,7 +23,8 @@ before a run (`options_for_open`, `refuse_unfit_options`); a write that retries,
 tables that become visible together (`CommitTogether`, `why_not_together`, `refuse_apart`, `refuse_torn`), of one lake (`options_in_lake`); the
 counterpart of `pyhudi.commit_for`, which requests a write from another process and permits its commit (`WriteRequest`, `RemoteGate`, `open_gate`,
 `schema_text`); rows of any kind as one Arrow table (`as_table`); options that would have kept expired files (`how_to_keep_more`); options
-with secrets (`holds_secret`); the check of a table's name (`name_in_lake`); and the error for an extra that is not installed (`from_extra`).
+with secrets (`holds_secret`); the check of a table's name (`name_in_lake`); the name that a
+misspelt one means (`nearest`), also of a service (`no_service`); and the error for an extra that is not installed (`from_extra`).
 """
 
 from typing import TYPE_CHECKING
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from pyhudi_core.errors import from_extra as from_extra
     from pyhudi_core.model.masking import holds_secret as holds_secret
     from pyhudi_core.model.masking import masked_text as masked_text
+    from pyhudi_core.naming import nearest as nearest
     from pyhudi_core.options import options_for_open as options_for_open
     from pyhudi_core.options.fitting import refuse_unfit_options as refuse_unfit_options
     from pyhudi_core.orchestration.backlog import Backlog as Backlog
