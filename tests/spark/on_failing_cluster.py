@@ -38,6 +38,15 @@ CASES: dict[str, Callable[[Run], None]] = {}
 SETTINGS = {
     "all": {"executor.pyspark.memory": "1200m", "default.parallelism": "4", "ui.enabled": "true", "ui.port": "0"},
     "one failure": {"task.maxFailures": "1"},
+    "decommission": {
+        "dynamicAllocation.enabled": "true",
+        "dynamicAllocation.shuffleTracking.enabled": "true",
+        "dynamicAllocation.executorIdleTimeout": "3s",
+        "decommission.enabled": "true",
+        "storage.decommission.enabled": "true",
+        "storage.decommission.shuffleBlocks.enabled": "true",
+        "storage.decommission.rddBlocks.enabled": "true",
+    },
 }
 """The settings of a session by its kind."""
 
@@ -182,6 +191,27 @@ def one_failure_ends_a_write(run: Run) -> None:
             run.found[do] = run.refused(lambda: run.table.upsert(run.rows(0, CHANGED, 9)))
         run.found[f"files after {do}"] = left_over(run.table)
     run.upsert(2)
+
+
+@case
+def executors_are_decommissioned(run: Run) -> None:
+    """One in each of a load, an upsert and a compaction, while its task runs."""
+    run.found["gone"] = []
+
+    def decommission(task: int) -> None:
+        worker = worker_of(task)
+        os.kill(worker, signal.SIGPWR)
+        (executor,) = [one for one in psutil.Process(task).parents() if EXECUTOR in str(one.cmdline())]
+        log = Path(executor.cwd()) / "stderr"
+        until(lambda: "ecommission" in log.read_text())
+        run.found["gone"].append(worker)
+        run.want()
+
+    for call in (run.load, lambda: run.upsert(2), lambda: run.table.compaction.run(spark=run.spark)):
+        with met(run, decommission):
+            call()
+        run.have()
+    run.upsert(3)
 
 
 def tagged(spark: Any) -> Callable[[], Any]:

@@ -160,3 +160,9 @@ def test_one_failure_of_one_allowed_ends_the_write_and_removes_its_files(
     assert "fails after it has written its file" in seen["raise"]
     assert seen["files after raise"] == []
     assert seen["files after kill"] == []
+
+
+def test_executors_that_are_decommissioned_lose_nothing(cluster: StandaloneCluster, tmp_path: Path) -> None:
+    name = "executors_are_decommissioned"
+    seen = right(run_cases("decommission", [name], cluster.master, tmp_path, cluster)[name])
+    assert len(set(seen["gone"])) == 3
