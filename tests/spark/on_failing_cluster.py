@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import psutil
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -27,14 +28,25 @@ from support.waiting import until
 
 import pyhudi_core as hudi
 from pyhudi_core.engine import spark as engine
+from pyhudi_dagster import HudiLakeResource, SparkResource, hudi_asset
 
 ROWS, CHANGED = 20_000, 5_000
 EXECUTOR = "CoarseGrainedExecutorBackend"
+REMOTE = os.environ.get("OF_CONNECT", "")
 SCHEMA = pa.schema([("id", pa.string()), ("day", pa.string()), ("ts", pa.int64()), ("note", pa.string())])
 CASES: dict[str, Callable[[Run], None]] = {}
 SETTINGS = {
     "all": {"executor.pyspark.memory": "1200m", "default.parallelism": "4", "ui.enabled": "true", "ui.port": "0"},
     "one failure": {"task.maxFailures": "1"},
+    "decommission": {
+        "dynamicAllocation.enabled": "true",
+        "dynamicAllocation.shuffleTracking.enabled": "true",
+        "dynamicAllocation.executorIdleTimeout": "3s",
+        "decommission.enabled": "true",
+        "storage.decommission.enabled": "true",
+        "storage.decommission.shuffleBlocks.enabled": "true",
+        "storage.decommission.rddBlocks.enabled": "true",
+    },
 }
 """The settings of a session by its kind."""
 
@@ -182,21 +194,100 @@ def one_failure_ends_a_write(run: Run) -> None:
 
 
 @case
-def a_write_is_cancelled(run: Run) -> None:
-    """By the tag of its jobs."""
+def executors_are_decommissioned(run: Run) -> None:
+    """One in each of a load, an upsert and a compaction, while its task runs."""
+    run.found["gone"] = []
+
+    def decommission(task: int) -> None:
+        worker = worker_of(task)
+        os.kill(worker, signal.SIGPWR)
+        (executor,) = [one for one in psutil.Process(task).parents() if EXECUTOR in str(one.cmdline())]
+        log = Path(executor.cwd()) / "stderr"
+        until(lambda: "ecommission" in log.read_text())
+        run.found["gone"].append(worker)
+        run.want()
+
+    for call in (run.load, lambda: run.upsert(2), lambda: run.table.compaction.run(spark=run.spark)):
+        with met(run, decommission):
+            call()
+        run.have()
+    run.upsert(3)
+
+
+def tagged(spark: Any) -> Callable[[], Any]:
+    """Tag the jobs that this thread starts; return what cancels them, in any thread."""
+    if REMOTE:
+        spark.addTag("mine")
+        return lambda: spark.interruptTag("mine")
+    spark.sparkContext.addJobTag("mine")  # a classic session's own tags belong to one thread
+    return lambda: spark.sparkContext.cancelJobsWithTag("mine")
+
+
+@case
+def writes_are_cancelled(run: Run) -> None:
+    """By the tag of their jobs: an upsert and a compaction."""
     run.load()
     run.upsert(2)
-    run.spark.addTag("mine")
+    interrupt = tagged(run.spark)
+    for call in (lambda: run.table.upsert(run.rows(0, CHANGED, 9)), lambda: run.table.compaction.run(spark=run.spark)):
+        began: list[float] = []
+
+        def cancel(_: int, began: list[float] = began) -> None:
+            began.append(time.monotonic())
+            interrupt()
+
+        with met(run, cancel):
+            run.found.setdefault("said", []).append(run.refused(call))
+            run.found.setdefault("seconds", []).append(time.monotonic() - began[0])
+    run.table.compaction.run(spark=run.spark)  # the cancelled one is still planned
+    run.upsert(3)
+
+
+@case
+def runs_of_dagster_are_terminated(run: Run) -> None:
+    """The first run writes; the second is interrupted in its tasks; the third writes."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # PySpark has its own
+    lake = HudiLakeResource(warehouse=str(run.place), pyspark=SparkResource(remote=REMOTE))
+    version = [1]
+
+    @hudi_asset(
+        name=Path(run.table.location).name,
+        record_key="id",
+        partition_by=["day"],
+        ordering="ts",
+        table_type="merge_on_read",
+    )
+    def orders(lake: HudiLakeResource) -> Any:
+        kept, run.spark = run.spark, lake.spark
+        try:
+            return run.rows(0, CHANGED if version[0] > 1 else ROWS, version[0])
+        finally:
+            run.spark = kept
+
     began: list[float] = []
 
-    def cancel(_: int) -> None:
+    def terminate(_: int) -> None:
         began.append(time.monotonic())
-        run.spark.interruptTag("mine")
+        signal.raise_signal(signal.SIGINT)
 
-    with met(run, cancel):
-        run.found["said"] = run.refused(lambda: run.table.upsert(run.rows(0, CHANGED, 9)))
-        run.found["seconds"] = time.monotonic() - began[0]
-    run.upsert(3)
+    with dg.DagsterInstance.ephemeral() as instance:
+
+        def materialized() -> bool:
+            return dg.materialize([orders], instance=instance, resources={"lake": lake}).success
+
+        assert materialized()
+        version[0] = 9
+        try:
+            with met(run, terminate):
+                materialized()
+        except (KeyboardInterrupt, dg.DagsterExecutionInterruptedError):
+            run.found["seconds"] = [time.monotonic() - began[0]]
+        timeline = hudi.open_table(run.table.location).timeline
+        run.found["commits"] = len(list(timeline.commits))
+        run.found["pending"] = [str(one) for one in timeline.pending]
+        version[0] = 2
+        assert materialized()
+    run.expected = Counter({1: ROWS - CHANGED, 2: CHANGED})
 
 
 @case

@@ -21,10 +21,12 @@ from support.waiting import until
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = Path(__file__).with_name("on_failing_cluster.py")
 SECRET = "very-secret-42"
-CANCELLED = "a_write_is_cancelled"
+CANCELLED = "writes_are_cancelled"
 CASES = (
     "tasks_fail_after_their_files",
     "workers_are_killed",
+    CANCELLED,
+    "runs_of_dagster_are_terminated",
     "pythons_memory_is_full",
     "the_heap_is_full",
 )
@@ -128,15 +130,26 @@ def test_no_secret_of_a_table_in_s3_is_shown(found: Found) -> None:
     assert all(seen["seen"].values()), seen["seen"]
 
 
-def test_a_write_that_is_cancelled_on_a_server_of_spark_connect_ends_in_seconds(tmp_path: Path) -> None:
+def test_writes_and_a_run_of_dagster_that_are_cancelled_end_in_seconds_and_publish_nothing(found: Found) -> None:
+    assert cancelled(found["runs_of_dagster_are_terminated"], 1)["commits"] == 1
+    assert found["runs_of_dagster_are_terminated"]["pending"] == []
+    assert all("Somebody cancelled" in said for said in cancelled(found[CANCELLED], 2)["said"])
+
+
+def test_writes_that_are_cancelled_on_a_server_of_spark_connect_end_in_seconds(tmp_path: Path) -> None:
     pytest.importorskip("pyspark.sql.connect", reason="clients of PySpark 3.5 are not supported")
     (tmp_path / "orders").mkdir()
     paths = environment_of(tmp_path)["OF_EXECUTORS"]
     with connect_server(tmp_path, {"PYTHONPATH": paths, FOLDER: str(tmp_path / "orders")}) as port:
         address = f"sc://127.0.0.1:{port}"
-        seen = right(run_cases("connect", [CANCELLED], address, tmp_path)[CANCELLED])
-    assert seen["seconds"] < 10
-    assert "Somebody cancelled the job" in seen["said"]
+        cancelled(run_cases("connect", [CANCELLED], address, tmp_path, OF_CONNECT=address)[CANCELLED], 2)
+
+
+def cancelled(seen: dict[str, Any], times: int) -> dict[str, Any]:
+    """What a case saw whose writes ended soon."""
+    assert len(right(seen)["seconds"]) == times
+    assert max(seen["seconds"]) < 10
+    return seen
 
 
 def test_one_failure_of_one_allowed_ends_the_write_and_removes_its_files(
@@ -147,3 +160,9 @@ def test_one_failure_of_one_allowed_ends_the_write_and_removes_its_files(
     assert "fails after it has written its file" in seen["raise"]
     assert seen["files after raise"] == []
     assert seen["files after kill"] == []
+
+
+def test_executors_that_are_decommissioned_lose_nothing(cluster: StandaloneCluster, tmp_path: Path) -> None:
+    name = "executors_are_decommissioned"
+    seen = right(run_cases("decommission", [name], cluster.master, tmp_path, cluster)[name])
+    assert len(set(seen["gone"])) == 3
