@@ -1,7 +1,7 @@
 """Find the files that contain a key, in the key columns of base files and in logs (specification, "Indexes").
 
 The footer of a base file has its key range, and its bloom filter excludes most keys that the file does not contain. If no key is left after both, the
-file is not read further. The remaining keys are looked up in the key column, so the answer is exact.
+file is not read further. The remaining keys are looked up in the key column of the row groups that can have them, so the answer is exact.
 
 In merge-on-read tables a key is in the base file of its file group, because inserts go to base files. Other writers (Flink) may insert into logs;
 logs whose commits record inserts are read, too. If a log has deleted a key, the key is still found, so that a new row with the key goes into the same
