@@ -1,9 +1,9 @@
 """Change several tables in one step (`transaction`), and read several tables as of one time (`snapshot`).
 
-Each write of a transaction is staged as every write is. Then the tables are prepared one inside the other: lock, checks, and the intent in the commit
-record. All transactions prepare tables in the order of their locations, so no two transactions wait for each other. When all tables are prepared, one
-object decides (``transaction/group.py``), and all tables publish. The completion time is the same in all tables, so the state as of that time has
-all of the transaction.
+Each write of a transaction is staged like every write. Then the tables are prepared, nested one in the other: lock, checks, and the intent in the
+commit record. All transactions prepare tables in the order of their locations, so two transactions never wait for each other. When all tables are
+prepared, one object decides (``transaction/group.py``), and all tables publish. The completion time is the same in all tables, so the state as of
+that time has all of the transaction.
 """
 
 from __future__ import annotations
@@ -171,9 +171,7 @@ def _outside() -> InvalidOptionError:
 
 class CommitTogether:
     """Publishes the staged files of several writes, in all tables or in none. End its ``with`` block after the blocks of the writes, because its
-    decision rolls the writes back.
-
-    ``commits`` has the commits by location, when all are published.
+    decision may roll back the writes. After the publication, ``commits`` has the commits by location.
     """
 
     def __init__(self) -> None:
@@ -191,13 +189,13 @@ class CommitTogether:
     def commit(
         self, writes: Mapping[str, Write], gates: Mapping[str, Gate] = MappingProxyType({})
     ) -> dict[str, Commit]:
-        """Commit all writes. After a conflict in one table, all are written again from the newest states. Returns the commits by location.
+        """Commit all writes, and return the commits by location. After a conflict in one table, all writes are repeated from the newest states.
 
         Args:
             writes: the writes by location; their tables must pass `checked`.
             gates: as in `Write.commit`, by location.
 
-        Raises the error of a table, and then publishes nothing; or raises `TransactionTornError`.
+        Raises the error of a table; then nothing is published. Or raises `TransactionTornError`.
         """
         # However the locations are written, all transactions come in one order: else two of them would wait for each other.
         writes = dict(sorted(writes.items(), key=lambda item: item[1].context.root.real_location))
@@ -380,7 +378,7 @@ def torn(there: str, gone: str) -> TransactionTornError:
 
 
 def refuse_torn(found: Mapping[str, Mapping[str, str] | None]) -> None:
-    """Raise `TransactionTornError` if a commit is part of a transaction, and another table of it lacks the commit.
+    """Raise `TransactionTornError` if another table of the transaction lacks its commit.
 
     Args:
         found: the extra metadata of the commit in each table, by location; None if a table has no such commit.
@@ -398,7 +396,7 @@ def _aborted(error: HudiError) -> CommitAbortedError:
 
 
 def checked(tables: Sequence[HudiTable], *, written: bool = False) -> Sequence[HudiTable]:
-    """Return the tables, if one decision can change them all.
+    """Return the tables if one decision can change all of them.
 
     Raises `InvalidOptionError` if not, and `TableVersionError` if a table that is ``written`` cannot be written.
     """
@@ -454,7 +452,7 @@ def _refuse_other_stores(storages: Sequence[Storage]) -> None:
 
 
 def refuse_apart(locations: Sequence[str], zones: Iterable[str], real: Sequence[str] | None = None) -> None:
-    """Raise `InvalidOptionError` for tables that cannot be changed in one step, whether or not they exist yet.
+    """Raise `InvalidOptionError` if tables cannot be changed in one step. The tables need not exist.
 
     Args:
         locations: the locations of the tables.
@@ -511,8 +509,8 @@ def transaction(tables: Sequence[HudiTable]) -> TableTransaction:
 
     After a conflict in one table, all tables are written again from the newest states. ``commits`` then has the result for each location.
 
-    Raises `InvalidOptionError` for tables without a common store, a table that is given twice, and more than 20 tables, and `TableVersionError` for a
-    table that is only read.
+    Raises `InvalidOptionError` for tables without a common store, for a table that is given twice, and for more than 20 tables. Raises
+    `TableVersionError` for a table that is only read.
     """
     return TableTransaction(tables)
 
@@ -539,9 +537,8 @@ class TablesSnapshot:
 
 @set_module("pyhudi")
 def snapshot(tables: Sequence[HudiTable]) -> TablesSnapshot:
-    """Return the newest state of several tables as of one time. First completes transactions that are being published.
-
-    Waits for a transaction whose writer has not decided yet, while its heartbeat is young.
+    """Return the newest state of several tables as of one time. First completes transactions that are being published. If the writer of a transaction
+    has not decided yet, waits while its heartbeat is fresh.
 
     Raises as `transaction`, and `TransactionTornError` if a table has lost its part of a transaction that another table shows.
     """

@@ -30,11 +30,10 @@ from pyhudi_core.errors import (
     StorageStateUnknownError,
     at_table,
 )
-from pyhudi_core.lock.base import LockProvider, LockSession, look_ahead, taken_as_seen, was_free
+from pyhudi_core.lock.base import LockProvider, LockSession, Patience, look_ahead, taken_as_seen, was_free
 from pyhudi_core.lock.file_system import FileSystemLockProvider
 from pyhudi_core.lock.in_process import InProcessLockProvider
 from pyhudi_core.lock.storage_based import StorageBasedLockProvider
-from pyhudi_core.lock.waiting import Patience
 from pyhudi_core.merge.law import says_deleted
 from pyhudi_core.merge.record_merger import find_merger
 from pyhudi_core.model.instant import State
@@ -148,7 +147,7 @@ def upsert_with_others(
     fits: Callable[[frozenset[str]], bool] = lambda _: True,
 ) -> Commit | None:
     """Upsert as `upsert`, but return None for rows that need their own commit: the write has checked them, and `Write.until_committed` commits them.
-    Such rows are also those that the leader dropped, because by its clock this writer waits no longer.
+    This includes rows that the leader dropped because, by its clock, this writer no longer waits.
 
     ``fits``: whether rows of these partitions (paths) may share a commit.
     """

@@ -1,4 +1,4 @@
-"""Functions for a package that runs tables under an orchestrator, such as ``pyhudi_dagster``. Users of such a package need few of these names.
+"""Functions for packages that use tables under an orchestrator, such as ``pyhudi_dagster``. Users of these packages need few of these names.
 
 They are as stable as the names of ``pyhudi``, do not depend on an orchestrator, and are imported on first use. By module:
 
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from pyhudi_core.orchestration.errors import TableMismatchError as TableMismatchError
     from pyhudi_core.orchestration.errors import UpstreamMissingError as UpstreamMissingError
     from pyhudi_core.orchestration.errors import definition_error as definition_error
+    from pyhudi_core.orchestration.first_writes import new_tables as new_tables
     from pyhudi_core.orchestration.gaps import Acceptance as Acceptance
     from pyhudi_core.orchestration.gaps import Gap as Gap
     from pyhudi_core.orchestration.gaps import acceptance_of as acceptance_of
@@ -99,6 +100,7 @@ if TYPE_CHECKING:
     from pyhudi_core.read.expired import how_to_keep_more as how_to_keep_more
     from pyhudi_core.services.registry import service_kinds as service_kinds
     from pyhudi_core.services.upkeep_rules import SERVICE_NAMES as SERVICE_NAMES
+    from pyhudi_core.services.upkeep_rules import no_service as no_service
     from pyhudi_core.storage.paths import name_in_lake as name_in_lake
     from pyhudi_core.storage.paths import options_in_lake as options_in_lake
     from pyhudi_core.table_transactions import CommitTogether as CommitTogether
@@ -154,6 +156,9 @@ _HOMES = {
     "is_shared": "orchestration.sharing",
     "moment_of": "orchestration.instant_times",
     "name_in_lake": "storage.paths",
+    "nearest": "naming",
+    "no_service": "services.upkeep_rules",
+    "new_tables": "orchestration.first_writes",
     "newest_with_rows": "orchestration.past_commits",
     "normalised": "orchestration.data",
     "only_values": "orchestration.data",

@@ -1,4 +1,4 @@
-"""A warning about requests in clear text: everybody on the network path can read and change them, with their data and signatures."""
+"""Warn about requests in clear text. Everybody on the network path can read and change such requests, with their data and signatures."""
 
 from __future__ import annotations
 

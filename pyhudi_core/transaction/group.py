@@ -233,7 +233,7 @@ def refuse_unwritable(context: TableContext) -> None:
 
 
 def resolved(context: TableContext) -> list[ObjectInfo]:
-    """Return the decisions in this table that nobody needs any more: no part is pending or has a heartbeat."""
+    """Return the decisions in this table that nobody needs any more. None of their parts is pending or has a heartbeat."""
     if context.prefix:
         return []
     return [info for info in context.root.list(f"{layout.GROUPS}/") if _is_resolved(context, info.path)]

@@ -202,9 +202,9 @@ class Write:
         follows: bool = True,
         together: bool = False,
     ) -> None:
-        """Before `write`, add to the arguments of ``table.begin``: entries of the package, requirements, and permission for an empty commit.
-
-        Without ``follows``, the table services wait for `follow`. ``together``: it is committed with writes to other tables (`CommitTogether`).
+        """Before `write`, add entries of this package, requirements, and the permission for an empty commit to the arguments of ``table.begin``.
+        Without ``follows``, the table services run only when `follow` is called. ``together``: it is committed with writes to other tables
+        (`CommitTogether`).
         """
         state = self._state
         request = state.request
@@ -228,7 +228,7 @@ class Write:
         return self
 
     def scan(self, columns: Sequence[str] | None = None, where: object = None, *, meta: bool = True) -> Any:
-        """Read the table for this write, before `write`: all reads see the state of the first read. ``meta=False`` leaves the meta columns out.
+        """Read the table for this write, before `write`: all reads see the state of the first read. ``meta=False`` omits the meta columns.
 
         The commit is refused if another commit has changed the same file groups since then; with ``isolation="serializable"`` also if it has changed
         a partition that was read.
@@ -425,7 +425,8 @@ def commit_with_retries(
 def write_found(
     write: Write, columns: Sequence[str] | None, where: object, make: Callable[[Any], object], *, meta: bool = False
 ) -> Commit:
-    """Write rows that are made from the rows that a condition finds in one state of the table. After a conflict the rows are searched again.
+    """Find rows by a condition in one state of the table, make new rows from them, and write the new rows. After a conflict the rows are searched
+    again.
 
     Args:
         columns: the columns of the scan; None for all, with the meta columns if ``meta``.

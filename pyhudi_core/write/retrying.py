@@ -1,6 +1,5 @@
-"""The retry loop: the actions of a write or a service after another commit came first.
-
-It waits, plans again from the table's present state, and after too many lost attempts claims its file groups (``conflicts/precedence.py``). Every
+"""The retry loop of a write or a service, for the case that another commit comes first. It waits, plans again from the table's present state, and
+after too many lost attempts claims its file groups (``conflicts/precedence.py``). Every
 committer uses this loop: the methods of a table, handles, Dagster and table services.
 
 The waiting times are random, up to a bound that doubles with each lost attempt, so that competing writers do not collide repeatedly. A write that
@@ -119,8 +118,8 @@ class Retries:
 
         ``claims``: whether to claim our changes, if it is time.
 
-        An execution commits in its own loop, inside the loop of its service. The outer loop does not repeat an
-        attempt that the inner loop gave up: the files would be written again.
+        An execution commits in its own loop, inside the loop of its service. The outer loop does not repeat an attempt that the inner loop gave up,
+        because the files would be written again.
         """
         if is_final(conflict) or conflict.given_up:
             raise conflict

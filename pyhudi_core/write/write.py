@@ -280,7 +280,7 @@ def locked(draft: Draft, *, always: bool = False) -> Draft:
 
 
 def renewed(draft: Draft) -> Draft:
-    """Return the draft with the table's properties read again: a partition of the metadata table may have come or gone."""
+    """Return the draft with the table's properties read again, because a partition of the metadata table may have been added or removed."""
     lock = draft.lock and replace(draft.lock, context=reopened(draft.lock.context))
     return replace(draft, lock=lock, request=replace(draft.request, context=reopened(draft.request.context)))
 
@@ -307,10 +307,13 @@ def begin(draft: Draft, seen: TableSeen | None) -> Begun:
         removes = removes_metadata(draft.batch)
         refusals.at_begin(cases.at_begin(context, request.operation, prepared.schema, removes=removes))
     action = request.operation.action_on(context.config.table_type)
-    state: list[Ahead[Snapshot]] = []
+    ahead: list[tuple[Ahead[Snapshot], cases.OtherTables | None]] = []
 
     def read(transaction: Transaction) -> None:
-        state.append(Ahead.of(partial(_state_at, context, transaction)))
+        first = {} if prepared is None else prepared.volumes
+        state = partial(Ahead.of, partial(_state_at, context, transaction))
+        others = partial(cases.first_others, context, transaction.start, first)
+        ahead.append(both(context.root, context.runtime.executor, state, others))
 
     transaction = begin_write(context, action, str(request.operation), seen, beside=read)
     return Begun(
@@ -319,7 +322,8 @@ def begin(draft: Draft, seen: TableSeen | None) -> Begun:
         basis=draft.basis,
         lock=draft.lock,
         transaction=transaction,
-        state=state[0],
+        state=ahead[0][0],
+        others=ahead[0][1],
     )
 
 
@@ -389,7 +393,7 @@ def _start(begun: Begun, snapshot: Snapshot) -> Start:
         return Start(begun, batch, snapshot, kept, prepared, None)
     then = batch.columns if isinstance(batch, Rows) else None
     try:
-        refusals.at_begin(cases.in_attempt(context, request.operation, snapshot, prepared, then))
+        refusals.at_begin(cases.in_attempt(context, request.operation, snapshot, prepared, then, begun.others))
     except HudiError:
         withdraw(begun.transaction)
         raise
@@ -543,7 +547,7 @@ def _columns_added(end: Staged) -> tuple[str, ...]:
 
 
 def followed(state: Committed) -> Committed:
-    """Return the end of a write after each table service has had its turn."""
+    """Return the end of a write, after the table services."""
     after = state.request.after
     return state if after is None else replace(state, commit=after(state.commit, engine_of(state.batch)))
 
@@ -565,7 +569,7 @@ def release(run: WriteRun) -> None:
 
 
 def release_lock(run: WriteRun) -> None:
-    """Let other writers in, if this write holds the lock from start to end."""
+    """Release the table's lock, if this write holds it from start to end."""
     lock, run.state = run.state.lock, replace(run.state, lock=None)
     if lock is not None:
         lock.release()

@@ -27,7 +27,7 @@ _MODES = ("disable", "prefer", "require", "verify-ca", "verify-full")
 
 
 class Connection(Protocol):
-    """An open connection; each statement is a transaction of its own."""
+    """An open connection. Each statement is a separate transaction."""
 
     def run(self, statement: str, values: Mapping[str, object]) -> tuple[int, list[tuple[Any, ...]]]:
         """Execute one statement; returns the number of changed rows, and the rows of the result."""
@@ -56,7 +56,7 @@ class Database(Protocol):
 class SqliteDatabase:
     """A file on a local disk. SQLite's own locks do not work on every network file system.
 
-    It is also the connection, and opens the file for each statement: with an open file, it would not notice that the file was replaced.
+    It is also the connection. It opens the file for each statement, because with an open file it would not notice a replaced file.
     """
 
     path: str
@@ -89,7 +89,7 @@ class SqliteDatabase:
 class PostgresDatabase:
     """A PostgreSQL server, through pg8000, whose sockets have a time-out.
 
-    ``tls`` has the meaning of libpq's ``sslmode``. ``disable``: clear text. ``prefer``: TLS if the server offers it, and nothing is checked.
+    ``tls`` has the meaning of libpq's ``sslmode``. ``disable``: clear text. ``prefer``: TLS if the server offers it, without a check.
     ``require``: TLS without a check. ``verify-ca``: the certificate is checked. ``verify-full``: the name, too. ``ca``: the file with authorities
     (``sslrootcert``); empty for the machine's authorities. With such a file ``require`` is ``verify-ca``, as in libpq.
     """

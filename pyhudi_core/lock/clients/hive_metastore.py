@@ -48,9 +48,8 @@ class HiveMetastore:
 
 
 class HiveConnection:
-    """A connection that is opened when it is needed, and again after a failure, then to the next server.
-
-    ``settings`` of the metastore count for this connection only. A metastore that does not know a setting keeps its own.
+    """A connection that is opened on first use. After a failure, it is opened again, to the next server. ``settings`` of the metastore apply only to
+    this connection. A metastore that does not know a setting keeps its own.
     """
 
     def __init__(
@@ -81,7 +80,7 @@ class HiveConnection:
             ) from None
 
     def send(self, method: str, *arguments: object) -> Any:
-        """Send one request. Raises the errors of Thrift's client: the metastore's own exceptions, or others of `failures`."""
+        """Send one request. Raises the errors of Thrift's client: exceptions of the metastore, or those of `failures`."""
         if self._client is None:
             self._open()
         return getattr(self._client, method)(*arguments)

@@ -57,7 +57,7 @@ class ZooKeeper:
         return ",".join(sorted(self.hosts.split(",")))
 
     def connect(self, last: ZooKeeperSession | None = None) -> ZooKeeperSession:
-        """Open a session, unless the last one still lives. Raises `LockServerError`."""
+        """Open a session, unless the last session is still open. Raises `LockServerError`."""
         if last is not None:
             if not last.has_expired:
                 return last
@@ -138,14 +138,14 @@ class ZooKeeperSession:
                 raise
 
     def make_path(self, path: str) -> None:
-        """Create the node and its parents, as far as they are missing."""
+        """Create the node and its missing parents."""
         parts = path.strip("/").split("/")
         for count in range(1, len(parts) + 1):
             with suppress(kazoo_errors.NodeExistsError):
                 self.call("create", "/" + "/".join(parts[:count]))
 
     def close(self) -> None:
-        """End the session; if the server does not answer, it ends by itself."""
+        """End the session. If the server does not answer, the session expires."""
         with suppress(kazoo_errors.KazooException):
             self._client.stop()
             self._client.close()
