@@ -68,6 +68,20 @@ def test_an_idle_tick_of_the_services_sends_one_request_for_each_table(instance:
         assert request.job_name == "hudi__first__services"
 
 
+def test_an_examination_of_all_services_lists_the_timeline_once(instance: dg.DagsterInstance) -> None:
+    with counted_s3() as store:
+        lake = HudiLakeResource(warehouse=f"s3://{BUCKET}/lake", storage_options=store.options)
+        orders = orders_asset()
+        filled(lake, orders, 1)
+        defs = definitions(lake, orders)
+        first = tick(defs, instance, lake)
+        with store.traced() as trace:
+            again = tick(defs, instance, lake)  # without a cursor, everything is examined
+        assert again.skip_message == first.skip_message
+        lists = [each.what for each in trace.requests if each.what.startswith("LIST lake/orders/.hoodie/timeline/")]
+        assert len(lists) == 1, str(trace)
+
+
 def test_an_idle_tick_of_a_code_server_opens_no_database_of_dagster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,7 +89,6 @@ def test_an_idle_tick_of_a_code_server_opens_no_database_of_dagster(
     lake = HudiLakeResource(warehouse=dg.EnvVar("OF_THIS_TEST"))
     orders = orders_asset()
     defs = dg.Definitions.merge(definitions(lake, orders), build_hudi_timeline_sensor(lake, [orders]))
-    table = filled(HudiLakeResource(warehouse=str(tmp_path / "lake")), orders, 1)
     (tmp_path / "home").mkdir()
     instance, opened = dg.DagsterInstance.local_temp(str(tmp_path / "home")), list[object]()
     from_ref = dg.DagsterInstance.from_ref
@@ -86,6 +99,11 @@ def test_an_idle_tick_of_a_code_server_opens_no_database_of_dagster(
         with dg.build_sensor_context(instance_ref=instance.get_ref(), cursor=cursor, definitions=defs) as context:
             return defs.resolve_sensor_def(name).evaluate_tick(context), len(opened) - before
 
+    for name in ("hudi__services", "hudi__timeline"):
+        ticked(name, None)  # the first tick in a process makes the lake
+        missing, times = ticked(name, None)
+        assert (times, "the table does not exist yet" in str(missing.skip_message)) == (0, True)
+    table = filled(HudiLakeResource(warehouse=str(tmp_path / "lake")), orders, 1)
     for name in ("hudi__services", "hudi__timeline"):
         first, times = ticked(name, None)
         assert times <= 1
