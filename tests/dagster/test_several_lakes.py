@@ -146,7 +146,7 @@ def test_two_policies_and_two_intervals_of_checks_on_one_lake(lake: HudiLakeReso
     )
     names(defs)
     sensors = {sensor.name: sensor.minimum_interval_seconds for sensor in defs.sensors or ()}
-    assert sensors == {"large_tables": 600, "hudi__services": 30}
+    assert sensors == {"large_tables": 600, "hudi__services": 60}
     crons = {each.name: each.cron_schedule for each in defs.schedules or () if isinstance(each, dg.ScheduleDefinition)}
     assert (crons["hudi__checks"], crons["daily_checks"]) == ("*/5 * * * *", "0 6 * * *")
 
