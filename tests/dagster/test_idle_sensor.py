@@ -16,6 +16,8 @@ from pyhudi_core.orchestration import table_looks
 from pyhudi_core.orchestration.timeline_cursor import TablePosition, TimelineCursor
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_dagster import HudiLakeResource, build_hudi_timeline_sensor, hudi_external_asset
+from pyhudi_dagster.lake.info import info_of
+from pyhudi_dagster.reporting.checks import HudiCheck, result_of, utc_now
 
 TABLES = 200
 RECORD = ".hoodie/.aux/.pyhudi/commit_record.json"
@@ -68,7 +70,7 @@ def test_an_idle_tick_of_the_services_sends_one_request_for_each_table(instance:
         assert request.job_name == "hudi__first__services"
 
 
-def test_an_examination_of_all_services_lists_the_timeline_once(instance: dg.DagsterInstance) -> None:
+def test_an_examination_of_all_services_and_a_health_check_list_the_timeline_once(instance: dg.DagsterInstance) -> None:
     with counted_s3() as store:
         lake = HudiLakeResource(warehouse=f"s3://{BUCKET}/lake", storage_options=store.options)
         orders = orders_asset()
@@ -78,8 +80,14 @@ def test_an_examination_of_all_services_lists_the_timeline_once(instance: dg.Dag
         with store.traced() as trace:
             again = tick(defs, instance, lake)  # without a cursor, everything is examined
         assert again.skip_message == first.skip_message
-        lists = [each.what for each in trace.requests if each.what.startswith("LIST lake/orders/.hoodie/timeline/")]
-        assert len(lists) == 1, str(trace)
+        [spec] = orders.specs
+        info = info_of(spec.key, spec.metadata)
+        assert info is not None
+        with store.traced() as of_check:
+            assert result_of(HudiCheck("compaction_lag"), info, lake, instance, utc_now()).passed
+        for each in (trace, of_check):
+            asked = [request.what for request in each.requests]
+            assert sum(what.startswith("LIST lake/orders/.hoodie/timeline/") for what in asked) == 1, str(each)
 
 
 def test_an_idle_tick_of_a_code_server_opens_no_database_of_dagster(
