@@ -84,7 +84,9 @@ smoke35: $(INSTALLED) java ## The doors and the Spark tests with the oldest rele
 	$(OLDEST)/bin/python $(if $(filter 1,$(SLOW)),-m pytest -q tests/spark,scripts/quick_suite.py tests/spark $(BY_TWO))
 
 cluster: $(INSTALLED) java ## Spark clusters: a master and two workers with an empty environment, two executors in processes of their own, and Spark Connect
-	$(BIN)/python -m pytest tests/spark/test_standalone_cluster.py tests/spark/test_local_cluster.py tests/spark/test_connect.py -q
+	$(BIN)/python scripts/servers.py versitygw
+	$(BIN)/python -m pytest tests/spark/test_standalone_cluster.py tests/spark/test_failures_on_a_cluster.py tests/spark/test_local_cluster.py \
+		tests/spark/test_connect.py -q
 
 environments: $(INSTALLED) ## The doors with the oldest and the newest packages, and on other Pythons (KINDS="newest": only this)
 	$(BIN)/python scripts/environments.py $(KINDS)

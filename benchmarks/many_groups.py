@@ -14,7 +14,7 @@ import pyhudi_core as hudi
 from benchmarks.commit_writers import OPTIONS, make, rows
 from benchmarks.sections import Say
 from benchmarks.workload import HOME
-from pyhudi_core.file_groups.named_files import NEWEST
+from pyhudi_core.file_groups.view import NEWEST
 
 SIZES = (100, 10_000)
 

@@ -39,7 +39,7 @@ def is_mapped(ti: Any) -> bool:
 
 
 def state_of(ti: Any) -> str:
-    """Return the state that Airflow has stored for a task instance that runs here; ``gone`` if there is none.
+    """Return the stored state of a task instance that runs in this process; ``gone`` if Airflow has no state.
 
     Airflow 3.0 does not distinguish the instances of a mapped task, so there each of them is ``running``.
     """

@@ -31,13 +31,13 @@ def hudi_asset(
         table: the name of the table in the warehouse of the connection, or its location.
         name: the asset's name; the default is the table.
         watch: whether Airflow's triggerer watches the timeline. If False, only tasks with the asset in their ``outlets`` make events.
-        start: where a new watcher begins: ``newest``: with the next commit; ``earliest``: with the oldest commit on the timeline.
-        poll_interval: seconds between two looks. Tables of one connection with the same interval share one loop.
+        start: the first commit of a new watcher: ``newest``: the next commit; ``earliest``: the oldest commit on the timeline.
+        poll_interval: seconds between two checks. Tables of one connection with the same interval share one loop.
         group, extra: as for an ``Asset``.
 
     The watcher also makes events for commits of tasks of this Airflow, so such a task needs no ``outlets``.
 
-    Raises `InvalidOptionError` for a text that names no table.
+    Raises `InvalidOptionError` for a text that is not a name of a table.
     """
     HudiHook.refuse_no_name(table)
     watchers = []

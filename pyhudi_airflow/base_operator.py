@@ -1,9 +1,10 @@
-"""Shared by all operators: the connection, the table, the end of a task by Airflow, and the data for OpenLineage."""
+"""The base of all operators: the connection, the table, the end of a task by Airflow, and the data for OpenLineage."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from airflow.sdk import BaseOperator
@@ -27,6 +28,7 @@ class HudiOperator(BaseOperator):
     _written: tuple[TableUse, ...] = ()
 
     def __init__(self, *, hudi_conn_id: str = DEFAULT_CONNECTION, **more: Any) -> None:
+        refuse_misspelt(type(self), more)
         super().__init__(**more)
         self.hudi_conn_id = hudi_conn_id
 
@@ -85,13 +87,30 @@ def refuse_no_service(service: object) -> None:
     A template, or the value of a mapped task, is known only when the task runs.
     """
     if isinstance(service, str) and "{{" not in service and service not in orchestration.SERVICE_NAMES:
-        raise InvalidOptionError(
-            f"{service!r} is no table service", hint=f"Choose one of {', '.join(orchestration.SERVICE_NAMES)}."
-        )
+        raise orchestration.no_service(service)
+
+
+def refuse_misspelt(operator: type, given: Mapping[str, object]) -> None:
+    """Raise `InvalidOptionError` for an argument that does not exist, and whose name is like that of another one. Airflow refuses all others."""
+    known = _arguments_of(operator)
+    for name in sorted(given.keys() - set(known)):
+        near = next((each for each in known if each.endswith(f"_{name}")), None) or orchestration.nearest(name, known)
+        if near and not name.startswith("_"):
+            raise orchestration.definition_error(
+                f"The task {given.get('task_id')} has the argument {name!r}, which does not exist",
+                f"Did you mean {near}?",
+            )
+
+
+@cache
+def _arguments_of(operator: type) -> tuple[str, ...]:
+    """Return the names of the arguments that the classes of an operator take."""
+    classes = [each for each in operator.__mro__ if "__init__" in vars(each)]
+    return tuple(sorted({name for each in classes for name in inspect.signature(each).parameters}))
 
 
 def refuse_no_table(whose: str, argument: str, table: object) -> None:
-    """Raise `InvalidOptionError` for a text that names no table. ``whose``: ``The task load``.
+    """Raise `InvalidOptionError` for a text that is not a name of a table. ``whose``: ``The task load``.
 
     A template, or the value of a mapped task, is known only when the task runs.
     """
@@ -105,7 +124,7 @@ def refuse_no_table(whose: str, argument: str, table: object) -> None:
 
 
 def refuse_async(function: object, whose: str) -> None:
-    """Raise `InvalidOptionError` for a function that gives a coroutine instead of rows."""
+    """Raise `InvalidOptionError` for a function that returns a coroutine instead of rows."""
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         raise orchestration.definition_error(
             f"{whose} has an async function", "Write a plain function: def, without async."

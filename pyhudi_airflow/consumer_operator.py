@@ -1,4 +1,4 @@
-"""A task that processes new changes of a table exactly once: the commits of its output table store the checkpoint."""
+"""A task that processes each change of a table exactly once: the commits of its output table store the checkpoint."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ class HudiConsumerOperator(HudiOperator):
     def execute(self, context: Any) -> list[dict[str, Any]]:
         """Process all batches. Raises ``AirflowSkipException`` if there are no new commits."""
         run = self.task_run(context)
-        with without_useless_retries():
-            consumer = self._consumer(run)
+        with without_useless_retries(), orchestration.new_tables() as new:
+            consumer = self._consumer(run, new)
             self.note_read(consumer.source)
             made = list(self._processed(run, consumer))
         if not made:
@@ -93,7 +93,7 @@ class HudiConsumerOperator(HudiOperator):
         report_outlets(context, {self.into: made[-1]})
         return made
 
-    def _consumer(self, run: TaskRun) -> hudi.Consumer:
+    def _consumer(self, run: TaskRun, new: list[hudi.HudiTable]) -> hudi.Consumer:
         source, name = self.existing(self.source), self.consumer or self._default_name(run)
         try:
             into = self.hook.table(self.into, orchestration.options_for_open(dict(self.settings.options)))
@@ -101,7 +101,7 @@ class HudiConsumerOperator(HudiOperator):
             if self.settings.schema is None:
                 error.hint = f"Give the task schema= and record_key=, and it creates {self.into}."
                 raise
-            into = self.hook.of_settings(self.into, self.settings, None)
+            into = self.hook.of_settings(self.into, self.settings, None, self.operation, new)
         return hudi.Consumer(name, source, into, most_commits=self.most_commits)
 
     def _default_name(self, run: TaskRun) -> str:
@@ -141,6 +141,11 @@ class HudiConsumerOperator(HudiOperator):
         self.log.info("%s: began %r", self.into, batch)
         giver = Giver(f"The function of the task {self.task_id}")
         asked = orchestration.write_asked_for(self.python_callable(batch, **self.op_kwargs), operation, giver.name)
+        if asked.partial:
+            raise orchestration.definition_error(
+                f"{giver.name} returned partial rows, and a consumer writes complete rows",
+                "Return rows with all columns.",
+            )
         rows = orchestration.normalised(asked.data, giver, keep_empty=asked.operation == _REBUILD)
         extra = {**run.extra(), **asked.extra_metadata}
         return batch.commit(rows, asked.operation, extra_metadata=extra, gate=run.gate, pre_commit=self.pre_commit)

@@ -80,7 +80,7 @@ class HudiHook(BaseHook):
     def table(self, name: str, options: Mapping[str, object] | None = None) -> hudi.HudiTable:
         """Open a table. ``options`` are added to the connection's options. Raises `TableNotFoundError` if the table does not exist yet.
 
-        A log line says what works on a table that is only read.
+        For a table that is only read, a log line lists the possible operations.
         """
         location, settings = self.location(name), self._settings_for(name)
         table = hudi.open_table(
@@ -92,13 +92,17 @@ class HudiHook(BaseHook):
     def table_or_new(self, name: str, schema: Any, **settings: Any) -> hudi.HudiTable:
         """Open a table, or create it with this schema (pyarrow or Spark) if it does not exist.
 
-        ``settings``: ``record_key``, ``partition_by``, ``ordering``, ``table_type``, ``options``. Raises `TableMismatchError` if the existing table
-        has other settings than the given ones.
+        ``settings``: ``record_key``, ``partition_by``, ``ordering``, ``table_type``, ``options``. Raises `TableMismatchError` if the settings of an
+        existing table differ from the given settings.
         """
-        return self.of_settings(name, settings_of(f"The table {name}", **settings), schema)
+        return self.of_settings(name, settings_of(f"The table {name}", **settings), schema, "insert", [])
 
-    def of_settings(self, name: str, settings: TableSettings, schema: Any) -> hudi.HudiTable:
-        """Open or create a table as `table_or_new`, with settings that are already checked."""
+    def of_settings(
+        self, name: str, settings: TableSettings, schema: Any, operation: str, new: list[hudi.HudiTable]
+    ) -> hudi.HudiTable:
+        """Open or create a table as `table_or_new`, with settings that are already checked, for a write with this operation. A table that is created
+        is added to ``new``.
+        """
         opened = orchestration.options_for_open(dict(settings.options))
         try:
             return self._matching(name, settings, opened)
@@ -106,14 +110,14 @@ class HudiHook(BaseHook):
             pass
         known = self._settings_for(name)
         try:
-            return settings.create(self.location(name), schema, known.options, known.storage_options)
+            new.append(settings.create(self.location(name), schema, operation, known.options, known.storage_options))
         except TableExistsError:  # another task created it first
             return self._matching(name, settings, opened)
+        return new[-1]
 
     def _matching(self, name: str, settings: TableSettings, options: Mapping[str, object]) -> hudi.HudiTable:
         table = self.table(name, options)
-        if settings.record_key or settings.partition_by:
-            orchestration.refuse_mismatch(table, settings, "task")
+        orchestration.refuse_mismatch(table, settings, "task")
         return table
 
     def tables(self) -> list[str]:
@@ -159,7 +163,7 @@ class ConnectionSettings:
 
     @classmethod
     def of(cls, connection: Any, conn_id: str) -> ConnectionSettings:
-        """Read a connection, and register its secrets, which no log may show."""
+        """Read a connection, and register its secrets, so that no log shows them."""
         if connection.conn_type != CONNECTION_TYPE:
             raise InvalidOptionError(
                 f"The connection {conn_id!r} has the type {connection.conn_type!r}, not 'hudi'",
@@ -189,7 +193,7 @@ class ConnectionSettings:
 
 
 def mask_secrets(options: Mapping[str, object]) -> None:
-    """Register secret values of options, which no log may show."""
+    """Register secret values of options, so that no log shows them."""
     for name, value in options.items():
         if value and orchestration.holds_secret(name, str(value)):
             mask_secret(str(value))
@@ -216,12 +220,11 @@ def settings_of(
     schema: Any = None,
     options: Mapping[str, str] | None = None,
 ) -> TableSettings:
-    """Return the settings with which a task creates its table. Raises `InvalidOptionError` for settings with which no table could be created."""
-    kind = table_type or (options or {}).get("hoodie.table.type", "copy_on_write")
+    """Return the settings of a task for a new table. Raises `InvalidOptionError` if no table can be created with them."""
     keys, partitions = (
         (given,) if isinstance(given, str) else tuple(given or ()) for given in (record_key, partition_by)
     )
-    settings = TableSettings(keys, partitions, ordering, kind, schema, dict(options or {}))
+    settings = TableSettings(keys, partitions, ordering, table_type, schema, dict(options or {}))
     settings.refuse_unfit(whose)
     return settings
 

@@ -1,4 +1,6 @@
-"""Sensors that wait for a table: for a new state, or for a service that is due. They are deferred by default, so that waiting needs no worker."""
+"""Sensors that wait for a new state of a table, or for a service that is due. They are deferred by default, so they need no worker while they
+wait.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 import pyhudi as hudi
 from pyhudi.errors import HudiError
 from pyhudi_airflow.airflow_names import AirflowFailException
-from pyhudi_airflow.base_operator import refuse_no_service, refuse_no_table
+from pyhudi_airflow.base_operator import refuse_misspelt, refuse_no_service, refuse_no_table
 from pyhudi_airflow.hook import DEFAULT_CONNECTION, HudiHook, hook_in_loop
 from pyhudi_airflow.task_run import NOT_RETRIED, without_useless_retries
 from pyhudi_airflow.triggers import event_of
@@ -60,6 +62,7 @@ class _HudiSensor(BaseSensorOperator):
     def __init__(
         self, *, table: str, hudi_conn_id: str = DEFAULT_CONNECTION, deferrable: bool = True, **more: Any
     ) -> None:
+        refuse_misspelt(type(self), more)
         super().__init__(**more)
         refuse_no_table(f"The task {self.task_id}", "table", table)
         self.table, self.hudi_conn_id, self.deferrable = table, hudi_conn_id, deferrable
@@ -124,7 +127,7 @@ class HudiSnapshotSensor(_HudiSensor):
 
 
 class HudiServiceDueSensor(_HudiSensor):
-    """Wait until a table service has something to do and its trigger is reached.
+    """Wait until a table service has work and its trigger is reached.
 
     Args:
         table: the name of the table in the warehouse, or its location.

@@ -1,7 +1,7 @@
 """Table services as tasks: one service of one table, the upkeep of a lake, and the examination of a table.
 
-A service without work is a skipped task with the plan's reason. The work is planned when the task runs, and a plan on the timeline has only one
-executor. So if a task runs twice, or concurrently with another program, no work is done twice.
+A service without work is a skipped task with the plan's reason. The task plans the work when it runs, and a plan on the timeline has only one
+executor. So no work is done twice, even if a task runs twice or concurrently with another program.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class HudiServiceOperator(HudiOperator):
         table: the name of the table in the warehouse, or its location.
         service: ``compaction``, ``log_compaction``, ``clustering``, ``cleaning``, ``archival``, ``indexing``, ``expiry``, ``failed_writes``
             (rollback), ``sweep``, ``tagging`` or another service of the table.
-        when: ``due`` runs the service if its trigger is reached, ``always`` also before that. Plans on the timeline that no process executes are
-            executed in both cases.
+        when: ``due`` runs the service if its trigger is reached; ``always`` ignores the trigger. Both execute plans on the timeline that no process
+            executes.
         options: Hudi options for this run, such as the strategy of a clustering.
         dry_run: only report what would be done; the task is skipped.
         spark_conn_id: a connection of type ``spark`` or ``spark_connect``, on whose session the service runs. Without a connection, the service runs
@@ -90,13 +90,13 @@ class HudiServiceOperator(HudiOperator):
     def _results(self, run: TaskRun, table: hudi.HudiTable) -> list[hudi.ServiceResult]:
         service = table.services[self.service]
         state = orchestration.state_of(self.service, service)
-        self.log.info("%s: %s: planned: %s", self.table, self.service, state.plan)
         if self.only_plan:
             run.skip(f"it is a dry run: {state.plan}")
         attended = bool(service.waiting()) and not state.waiting  # the process that planned a restore executes it
         runs = not attended and (self.when == "always" or state.due)
         if not runs and not state.waiting:
             run.skip(state.reason)
+        self.log.info("%s: %s: planned: %s", self.table, self.service, state.plan)
         with optional_session(self.spark_conn_id, f"{run.ti.dag_id}.{run.ti.task_id}") as session:
             how: dict[str, Any] = {
                 "spark": self.spark() if self.spark is not None else session,
@@ -117,7 +117,7 @@ class HudiUpkeepOperator(HudiOperator):
         rules: further rules, instead of ``services``, ``seconds`` and ``bytes``.
         dry_run: only report the decisions; the task is skipped.
 
-    An error of one table does not stop the others; the task fails at its end. The XCom has an entry for each service that was due.
+    An error in one table does not stop the others; the task fails at its end. The XCom has an entry for each service that was due.
     """
 
     template_fields: Sequence[str] = ("hudi_conn_id", "tables")
@@ -164,8 +164,7 @@ class HudiUpkeepOperator(HudiOperator):
             )
         lines = [line.to_dict() for line in report.lines if line.outcome != "not due"]
         self._written = tuple(TableUse(line.table) for line in report.lines if line.outcome == "ran")
-        for line in report.lines:
-            self.log.info("%s %s: %s: %s", line.table, line.service, line.outcome, line.result or line.reason)
+        self._log_lines(report)
         if report.failed:
             worst = "; ".join(f"{line.table} {line.service}: {line.reason}" for line in report.failed)
             raise TableError(f"Upkeep failed ({report}): {worst}", hint="The other tables were looked after.")
@@ -181,7 +180,20 @@ class HudiUpkeepOperator(HudiOperator):
 
     def _log_table(self, run: TaskRun, table: str, service: str) -> None:
         run.refuse_if_killed()
-        self.log.info("looking at %s %s", table, service)
+        self.log.debug("looking at %s %s", table, service)
+
+    def _log_lines(self, report: hudi.UpkeepReport) -> None:
+        """Log each service that was due, and one line for the others of each table."""
+        idle: dict[str, list[str]] = {}
+        for line in report.lines:
+            said = "%s %s: %s: %s", line.table, line.service, line.outcome, line.result or line.reason
+            if line.outcome == "not due":
+                idle.setdefault(line.table, []).append(line.service)
+                self.log.debug(*said)
+            else:
+                self.log.info(*said)
+        for table, services in idle.items():
+            self.log.info("%s: not due: %s", table, ", ".join(services))
 
 
 class HudiCheckOperator(HudiOperator):

@@ -1,4 +1,4 @@
-"""A Spark session by a connection of Airflow: type ``spark`` (a master) or ``spark_connect`` (a server).
+"""Open a Spark session for a connection of Airflow: type ``spark`` (a master) or ``spark_connect`` (a server).
 
 The connection has the fields of Airflow's provider for Spark, which need not be installed. The driver runs in the worker. So settings that run the
 driver elsewhere are refused by name: the deploy mode ``cluster``, and Livy.
@@ -35,8 +35,8 @@ _REFUSED = {
 
 @contextmanager
 def optional_session(conn_id: str | None, name: str) -> Iterator[Any]:
-    """Open the session of a connection, with this application name; None without a connection. At the end the session is stopped if it was started
-    here.
+    """Open the session of a connection, with this application name; None without a connection. At the end, a session that was started here is
+    stopped.
 
     Raises `InvalidOptionError` for a connection from which no session can be made, and `ConfigError` if Spark cannot start.
     """

@@ -1,7 +1,8 @@
 """The writes of a task: its settings for each table, and the publication of its rows as one commit, or one transaction over several tables.
 
 The rows of all tables are written and checked first. Then one decision publishes the commits of all tables, with one completion time. Each commit
-asks its gate under the lock of its table: whether Airflow still wants the task's result, and whether another try of the task has committed.
+calls its gate under the lock of its table. The gate checks whether Airflow still wants the task's result, and whether another try of the task has
+committed.
 """
 
 from __future__ import annotations
@@ -124,6 +125,7 @@ class TaskCommits:
             planned, lost = partial(self._planned, each, write), partial(self._lost, each)
             return [orchestration.commit_with_retries(write, lambda: each.fill(write), gates[0], planned, lost)]
         for each, write in zip(prepared, writes, strict=True):
+            write.note(together=True)
             each.fill(write)
             self._planned(each, write)
         locations = [each.table.location for each in prepared]
@@ -134,7 +136,10 @@ class TaskCommits:
     def _begin(self, each: PreparedRows) -> hudi.Write:
         extra = {**self.run.extra(), **each.request.extra_metadata}
         self.run.log.info("%s: began", each.name)
-        return each.table.begin(each.request.operation, extra_metadata=extra, pre_commit=each.pre_commit)
+        asked = each.request
+        return each.table.begin(
+            asked.operation, extra_metadata=extra, partial=asked.partial, pre_commit=each.pre_commit
+        )
 
     def _planned(self, each: PreparedRows, write: hudi.Write) -> None:
         self.run.log.info("%s: planned as instant %s: %s", each.name, write.instant, write.stats)
@@ -162,7 +167,7 @@ class TaskCommits:
 def made_by(run: TaskRun, tables: Sequence[hudi.HudiTable], context: Any) -> dict[str, PastCommit]:
     """Return the commits of earlier tries by the locations of their tables; commits older than the run are not read.
 
-    Raises `TransactionTornError` if they are one transaction, and one of the tables has lost its part.
+    Raises `TransactionTornError` if the commits are one transaction, and one of the tables has lost its part.
     """
     dag_run = context["dag_run"]
     known = (dag_run.logical_date, dag_run.run_after, dag_run.start_date)

@@ -1,7 +1,7 @@
 """The running task: the identity in its commits, the gate of each commit, and the conversion of its errors to states of Airflow.
 
 A commit of a task has the names of its DAG, run and task in its extra metadata. The gate is called under the table's lock, just before a commit is
-decided. It refuses the commit of a task that was killed, marked or cleared meanwhile, so nothing is published after the end of its task.
+decided. If the task was killed, marked or cleared in the meantime, the gate refuses the commit. So nothing is published after the end of the task.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ PREFIX = "airflow."
 SKIPPED_BECAUSE = "skipped_because"
 NOT_RETRIED = (DataError, ConfigError, UnsupportedTableError, PreCommitError, TableMismatchError)
 """Errors that a retry of the task cannot fix."""
+_PARTIAL = "upsert(rows, partial=True)", "return HudiWrite(rows, partial=True)"
+"""A call in hints, and what a function of a task does instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +76,9 @@ class TaskRun:
 
 @contextmanager
 def without_useless_retries() -> Iterator[None]:
-    """Turn an error that a retry cannot fix into one that ends the task at once. Its text still says what to do."""
+    """If a retry cannot fix an error, turn it into an error that ends the task at once. The text still says what to do."""
     try:
         yield
     except NOT_RETRIED as error:
-        raise AirflowFailException(f"{type(error).__name__}: {error}") from error
+        failed = AirflowFailException(f"{type(error).__name__}: {error}".replace(*_PARTIAL))
+        raise failed.with_traceback(error.__traceback__) from None  # as its cause, the error would be in the log twice

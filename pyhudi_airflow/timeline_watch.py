@@ -27,7 +27,7 @@ class SeenTimeline:
 
     @property
     def token(self) -> object:
-        """The token; equal for two looks at the same state."""
+        """The token of the state; two looks at the same state have equal tokens."""
         return None if self.timeline is None else frozenset(self.timeline)
 
 
@@ -50,10 +50,7 @@ class Looker:
         return looks, news
 
     def news(self, name: str, text: str) -> list[str]:
-        """Return messages about a table, or about the connection (an empty name), that were not given before.
-
-        An empty text means that all is well.
-        """
+        """Return new messages about a table, or about the connection (an empty name). An empty text means that the problem is over."""
         if text == self.said.get(name, ""):
             return []
         self.said[name] = text
@@ -98,9 +95,8 @@ class News:
 
 
 def news_of(look: SeenTimeline, before_it: TablePosition) -> News:
-    """Return the unreported commits. ``before_it`` is not changed, so after an error the next look reports them again.
-
-    A commit that completes late is reported, whatever its times are. Commits that were archived meanwhile come from the history.
+    """Return the unreported commits. ``before_it`` is not changed, so after an error the next look reports them again. A commit that completes late
+    is also reported. Commits that were archived in the meantime are read from the history.
     """
     position = replace(before_it, seen=dict(before_it.seen), pending=list(before_it.pending))
     news = News([], position)

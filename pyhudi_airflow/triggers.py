@@ -1,4 +1,4 @@
-"""The triggers: one that follows the timeline of a table for an asset, and those of deferred sensors. The triggerer's loop never waits for a disk.
+"""The triggers of deferred sensors, and the trigger that follows the timeline of a table for an asset. The triggerer's loop never waits for a disk.
 
 With Airflow 3.3 all watchers of a connection share one loop that lists their timelines. The cursor of each table is in the state store of its asset.
 It is stored after Airflow has stored the events before the cursor. So a triggerer that dies repeats the events of its last seconds, which have the
@@ -38,7 +38,7 @@ Save = Callable[[], Awaitable[None]]
 
 @dataclass(slots=True)
 class WatchedTables:
-    """The tables that the watchers of one stream want to see, and the tables that a watcher wants to see even if they have not changed."""
+    """The tables of the watchers of one stream, and the tables for which a watcher requests a look even if they have not changed."""
 
     names: Counter[str] = field(default_factory=Counter)
     fresh: set[str] = field(default_factory=set)
@@ -69,6 +69,8 @@ class SharedLook:
 
 
 _wanted: dict[Hashable, WatchedTables] = {}
+_begun: dict[tuple[str, str], str] = {}
+"""The arguments of the last watcher of each asset that began in this process, by connection and asset."""
 
 
 def _wanted_of(key: Hashable) -> WatchedTables:
@@ -111,8 +113,21 @@ class HudiTimelineTrigger(BaseEventTrigger):
         names = ("table", "asset", "hudi_conn_id", "start", "poll_interval")
         return f"{__name__}.HudiTimelineTrigger", {name: getattr(self, name) for name in names}
 
+    def _warn_of_other_arguments(self) -> None:
+        """Log a warning if the last watcher of the asset had other arguments: two DAG files may end each other's watcher at each parse."""
+        own, asset = f"start={self.start!r}, poll_interval={self.poll_interval:g}", (self.hudi_conn_id, self.asset)
+        before = _begun.get(asset, own)
+        _begun[asset] = own
+        if before != own:
+            _log.warning(
+                "The watcher of the asset %s begins with %s; the last one had %s. If no DAG file has been edited, two DAG files disagree, and each of"
+                " them ends the watcher of the other. Give every hudi_asset(%r) the same arguments.",
+                *(self.asset, own, before, self.table),
+            )
+
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Watch the table in its own loop, before Airflow 3.3."""
+        self._warn_of_other_arguments()
         looker, position, token = Looker(), None, object()
         while True:
             looks, said = await look_at(looker, [self.table], self.hudi_conn_id)
@@ -138,6 +153,7 @@ class HudiTimelineTrigger(BaseEventTrigger):
 
     async def filter_shared_stream(self, shared_stream: AsyncIterator[Any]) -> AsyncIterator[TriggerEvent]:
         """Return the events of this table among the looks at all tables of the loop."""
+        self._warn_of_other_arguments()
         wanted = _wanted_of(self.shared_stream_key())
         store = self.asset_state_store[Asset.ref(name=self.asset)] if self.asset_state_store is not None else None
         position = position_of(await store.aget(_CURSOR), self.table) if store is not None else None
@@ -174,7 +190,7 @@ class HudiTimelineTrigger(BaseEventTrigger):
 
 
 async def look_at(looker: Looker, names: list[str], conn_id: str) -> tuple[list[SeenTimeline], list[str]]:
-    """Read the tables in a thread. A failing connection also gives a message, because the connection may be corrected."""
+    """Read the tables in a thread. A failing connection gives a message and no error, because it may be corrected."""
     try:
         hook = await hook_in_loop(conn_id)
     except HudiError as error:

@@ -43,7 +43,8 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
         tables: instead of ``table``: for each table a dict with its ``record_key``, ``operation``, ``pre_commit`` and so on. The function returns a
             dict with the rows of each table; a table without an entry is not written. All tables change in one step, or none.
         python_callable, op_args, op_kwargs: the function and its arguments, as of a ``PythonOperator``. It returns a Spark DataFrame, data of
-            Arrow, pandas or polars, an iterator of Arrow tables, ``HudiWrite(rows, operation)``, or None for no commit.
+            Arrow, pandas or polars, an iterator of Arrow tables, ``HudiWrite(rows, operation, partial=False)``, or None for no
+            commit.
         operation: ``upsert``, ``insert``, ``bulk_insert``, ``insert_overwrite``, ``insert_overwrite_table``, ``delete``, or ``delete_partitions``
             (the function then returns partition paths).
         record_key, partition_by, ordering, table_type, schema, options: settings for the creation of the table; ``options`` apply to every write.
@@ -111,7 +112,7 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
             )
         settings = self.settings
         given = (settings.record_key, settings.partition_by, settings.ordering, settings.schema, self.pre_commit)
-        if any(given) or settings.kind != "copy_on_write":
+        if any(given) or settings.table_type:
             raise orchestration.definition_error(
                 f"{whose} has tables=, and settings that belong to one table",
                 "Put record_key, partition_by, ordering, table_type, schema and pre_commit into the dict of their table.",
@@ -205,9 +206,9 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
         return facts
 
     def _write(self, returned: Any) -> dict[str, dict[str, Any]]:
-        with without_useless_retries():
+        with without_useless_retries(), orchestration.new_tables() as new:
             requests = self._requests(returned)
-            found = [self._prepared(self._targets[name], request) for name, request in requests.items()]
+            found = [self._prepared(self._targets[name], request, new) for name, request in requests.items()]
             prepared = [each for each in found if each is not None]
             facts = {name: self._nothing(name, _NO_ROWS) for name in self._targets}
             for name in facts.keys() - {each.name for each in prepared}:
@@ -235,8 +236,8 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
             for name, given in rows.items()
         }
 
-    def _prepared(self, target: TaskTable, request: HudiWrite) -> PreparedRows | None:
-        """Return the rows and their table; None if there is nothing to write.
+    def _prepared(self, target: TaskTable, request: HudiWrite, new: list[hudi.HudiTable]) -> PreparedRows | None:
+        """Return the rows and their table; None if there is nothing to write. A table that is created is added to ``new``.
 
         Raises `TableNotFoundError` for a delete in a table that does not exist, because a delete creates no table.
         """
@@ -259,7 +260,7 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
         if request.operation == "delete":
             table = self.existing(target.table, target.opened_with)
         else:
-            table = self.hook.of_settings(target.table, target.settings, rows.schema)
+            table = self.hook.of_settings(target.table, target.settings, rows.schema, request.operation, new)
         return PreparedRows(target.table, table, request, target.pre_commit, lambda write: write.write(rows))
 
     def _paths(self, returned: Any) -> list[str]:

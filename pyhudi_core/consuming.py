@@ -1,7 +1,7 @@
 """Process the new commits of a table exactly once. A consumer stores its checkpoint in the commits of its output table.
 
 The rows of a batch and the new checkpoint become visible in one commit. So after a crash the checkpoint always fits the rows. Two processes with the
-same consumer cannot process one range twice: each commit requires that the checkpoint has not changed since the batch began.
+same consumer cannot process one range twice, because each commit requires that the checkpoint is the same as at the begin of the batch.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _WAY_OUT = 'Process all rows again: consumer.rebuild(), then commit(..., operati
 @dataclass(frozen=True, slots=True)
 @printable
 class Checkpoint:
-    """The progress of a consumer: it has processed the commits of the table ``source`` (a name) that completed up to ``until``.
+    """The progress of a consumer. It has processed all commits of the table ``source`` (a name) that completed up to ``until``.
 
     ``restored`` is the requested time of the newest restore of the source up to ``until``; empty if there was none.
     """
@@ -81,7 +81,7 @@ class Consumer:
         name: the consumer's name; each consumer that writes into a table needs its own.
         source: the table that is read.
         into: the output table; several consumers may write to it.
-        start: the begin of the first batch: None for all rows of the table, or a completion time for the later commits.
+        start: the begin of the first batch: None for all rows of the table, or a completion time for only the later commits.
         most_commits: the maximum number of the source's commits in one batch; None for all.
     """
 
@@ -128,10 +128,10 @@ class Consumer:
         return known
 
     def next(self) -> Batch | None:
-        """Return the new commits as a batch to process and commit; None if nothing is new.
+        """Return the new commits as a batch; None if there are none. Process the batch, and commit it.
 
-        Raises `SnapshotExpiredError` if a restore of the source has undone processed commits; call `rebuild` then. Raises `InvalidOptionError` if the
-        source is another table than before.
+        Raises `SnapshotExpiredError` if a restore of the source has undone processed commits; in this case call `rebuild`. Raises
+        `InvalidOptionError` if the source is another table than before.
         """
         seen, known = _newest(self.into), self.checkpoint
         restores = self.source.restore.undone()
@@ -152,11 +152,11 @@ class Consumer:
         return Batch(self, after, newer[: self.most_commits][-1], seen, restored) if newer else None
 
     def wait(self, timeout: float | None = None, every: float = 1.0) -> Batch | None:
-        """Return the next batch, as `next`, and wait for it if nothing is new. Returns None if nothing is new within the time-out.
+        """Return the next batch, as `next`. If there are no new commits, wait for them; return None after the time-out.
 
         Args:
             timeout: maximum seconds to wait; None waits without a limit.
-            every: seconds between two looks at the source; a look costs one request if nothing is new.
+            every: seconds between two checks of the source; a check without new commits costs one request.
 
         Raises as `next`.
         """
@@ -223,9 +223,9 @@ class Consumer:
 @dataclass(slots=True)
 @printable
 class Batch:
-    """The changes by the source's commits that completed in (``after``, ``until``]; ``after`` is None if the batch has all rows as of ``until``.
-
-    When the batch began, ``seen`` was the completion time of the output's newest commit, and ``restored`` the newest restore of the source.
+    """The changes by the source's commits that completed in (``after``, ``until``]. ``after`` is None if the batch has all rows as of ``until``.
+    ``seen`` and ``restored`` are from the begin of the batch: the completion time of the output's newest commit, and the newest restore of the
+    source.
     """
 
     consumer: Consumer
@@ -266,8 +266,8 @@ class Batch:
 
         ``beside``: more tables, each with rows to upsert. All tables change in one step, or none does (`hudi.transaction`).
 
-        ``deletes``: keys of rows to delete. An earlier, separate commit deletes them. If the consumer dies between the two commits, it deletes them
-        again with the next try.
+        ``deletes``: keys of rows to delete. An earlier, separate commit deletes them. If the consumer dies between the two commits, the next try
+        deletes these rows again.
 
         ``pre_commit``: validators of the writes to the output, deletes included. If one refuses, the checkpoint does not change.
 
@@ -313,9 +313,12 @@ class Batch:
             write = writes.enter_context(begun)
             if not beside:
                 return commit_with_retries(write, partial(write.write, data), gate)
+            write.note(together=True)
             staged = {into.location: write.write(data)}
             for table, rows in beside:
-                staged[table.location] = writes.enter_context(table.begin("upsert")).write(rows)
+                other = writes.enter_context(table.begin("upsert"))
+                other.note(together=True)
+                staged[table.location] = other.write(rows)
             return together.commit(staged, {} if gate is None else {into.location: gate})[into.location]
 
     def _read(self, read: Callable[[], R]) -> R:

@@ -147,9 +147,8 @@ def columns_named(names: Sequence[str]) -> str:
 
 @contextmanager
 def from_extra(extra: str, what: str) -> Iterator[None]:
-    """Raise `MissingExtraError`, which names the extra to install, if an import in the block fails. ``what`` needs the package.
-
-    A package that is there without a name that the block imports is too old.
+    """Raise `MissingExtraError`, which names the extra to install, if an import in the block fails. ``what`` needs the package. If the package is
+    installed but lacks an imported name, the package is too old.
     """
     try:
         yield
@@ -179,12 +178,22 @@ def needing(package: str, what: str) -> Iterator[None]:
 
 @contextmanager
 def at_table(location: str) -> Iterator[None]:
-    """Add the table's location to every error raised in the block that does not name its table yet."""
+    """Add the table's location to each error of the block that does not name its table yet."""
     try:
         yield
     except HudiError as error:
         if error.table is None:
             error.table = location
+        raise
+
+
+@contextmanager
+def at_file(path: str) -> Iterator[None]:
+    """Add the path of the file to every error raised in the block that does not name its file yet."""
+    try:
+        yield
+    except HudiError as error:
+        error.path = error.path or path or None
         raise
 
 
@@ -197,15 +206,15 @@ class UnknownOptionError(ConfigError):
 
 
 class InvalidOptionError(ConfigError):
-    """An option has a value that it cannot take, or contradicts the table or another option."""
+    """An option has an invalid value, or contradicts the table or another option."""
 
 
 class MissingExtraError(ConfigError):
-    """A feature needs a package that is not installed, or a newer release of it."""
+    """A feature needs a package that is not installed, or that is too old."""
 
 
 class TableError(HudiError):
-    """The table does not exist, exists already, or is of a kind that the call cannot use."""
+    """The table does not exist, exists already, or is of a kind that the call does not support."""
 
 
 class TableNotFoundError(TableError):
@@ -229,7 +238,7 @@ class UnsupportedTableError(TableError):
 
 
 class TableVersionError(UnsupportedTableError):
-    """The table has a version that this package does not use, or does not write. ``found`` is its version."""
+    """This package does not support the version of the table, or cannot write it. ``found`` is the version."""
 
     def __init__(self, message: str, *, found: str, **fields: str | None) -> None:
         super().__init__(message, **fields)
@@ -267,7 +276,7 @@ class EarlyConflictError(CommitConflictError):
 
 
 class CommitRequirementError(CommitError):
-    """A requirement of the caller for the commit no longer holds; nothing was published. ``requirement`` is the failed one."""
+    """The commit does not meet a requirement of the caller; nothing was published. ``requirement`` is the failed requirement."""
 
     def __init__(self, message: str, *, requirement: object = None, **fields: str | None) -> None:
         super().__init__(message, **fields)
@@ -279,7 +288,7 @@ class ErasureRefusedError(CommitError):
 
 
 class DropRefusedError(CommitError):
-    """The table is in use, so it is not dropped; nothing was changed. The message names who uses it."""
+    """The table is in use, so it is not dropped; nothing was changed. The message names its users."""
 
 
 class PreCommitError(CommitError):
@@ -315,7 +324,7 @@ class LockLostError(LockError):
 
 
 class LockIdentityError(LockError):
-    """Other writers lock this table with another lock provider or under another address."""
+    """Other writers use another lock for this table: another lock provider, or another address."""
 
 
 class LockServerError(LockError):
@@ -398,7 +407,7 @@ class CorruptHFileError(CorruptionError):
 
 
 class LimitExceededError(HudiError):
-    """Reading further would exceed a configured limit. ``limit`` and ``seen`` have the same unit."""
+    """The read would exceed a configured limit. ``limit`` and ``seen`` have the same unit."""
 
     def __init__(self, message: str, *, limit: int, seen: int, **fields: str | None) -> None:
         super().__init__(message, **fields)
@@ -415,7 +424,7 @@ class SnapshotExpiredError(HudiError):
 
 
 class PendingDeletesError(HudiError):
-    """A read-optimized query would return rows that are already deleted, and the caller asked to refuse that."""
+    """A read-optimized query would return deleted rows, and the caller requested an error in this case."""
 
 
 class StorageError(HudiError):
@@ -427,7 +436,7 @@ class ObjectNotFoundError(StorageError):
 
 
 class PreconditionFailedError(StorageError):
-    """A conditional write found an object in another state than it required."""
+    """The condition of a write was not met: the object has another state."""
 
 
 class DeletesFailedError(StorageError):

@@ -1,5 +1,5 @@
-"""Work with the tables of a lake by name. A lake is a folder or bucket with tables in its folders, without a server that lists them; or it is a
-database of a catalog (``thrift://metastore:9083/sales``, ``glue://sales``).
+"""Work with the tables of a lake by name. A lake is a folder or bucket with tables in its folders, without a server; or a database of a catalog
+(``thrift://metastore:9083/sales``, ``glue://sales``).
 
 `tables_below` finds tables for `Lake.list`, `upkeep`, the command, Dagster and Airflow. The name of a table is its folder below the lake
 (``sales/orders``), or its name in the database. `Lake.rename` renames the folder in one step, under the table's lock. A writer that began earlier
@@ -98,7 +98,7 @@ class Lake:
     def list(self) -> tuple[str, ...]:
         """Return the names of all tables, sorted. Lists the folders 6 levels deep, or asks the catalog.
 
-        Raises `InvalidOptionError` if the lake is a table, and `CatalogError` if the catalog does not answer.
+        Raises `InvalidOptionError` if the location is a table, and `CatalogError` if the catalog does not answer.
         """
         found = tables_below(self.location, self.storage_options, self.options)
         if found == [self.location]:
@@ -142,14 +142,14 @@ class Lake:
     def create_or_open(
         self, name: str, schema: Any, record_key: str | Sequence[str] | None = None, **arguments: Any
     ) -> HudiTable:
-        """Open a table, or create it if there is none of this name. Arguments as for `create`.
+        """Open a table, or create it if no table has this name. The arguments are those of `create`.
 
-        Raises `TableExistsError` for a table with another key, partition, ordering, type or rule, or without one of the columns.
+        Raises `TableExistsError` for a table with another key, partition, ordering, type or rule than the given one, or without one of the columns.
         """
         return self.create(name, schema, record_key, exist_ok=True, **arguments)
 
     def drop(self, name: str, *, missing_ok: bool = False, names_only: bool = False) -> DroppedTable:
-        """Delete a table with its files and its names in the catalog. This cannot be undone; `drop_plan` shows first what would be deleted.
+        """Delete a table with its files and its names in the catalog. This cannot be undone; `drop_plan` shows what a drop would delete.
 
         ``names_only``: delete only the names in the catalog, and no files.
 
@@ -165,8 +165,8 @@ class Lake:
     def rename(self, name: str, new: str) -> HudiTable:
         """Rename a table in one step, and return it. Its rows, history and options do not change. Works only for lakes on a disk.
 
-        Writers that began earlier commit nothing and get an error. Stop writers of Hudi on Spark first. The property ``hoodie.table.name`` does not
-        change, and neither do catalogs that name the old location.
+        Writers that began before the rename get an error and commit nothing. First stop writers of Hudi on Spark. The property ``hoodie.table.name``
+        and catalog entries with the old location do not change.
 
         Raises, and changes nothing: `UnsupportedTableError` for a lake in an object store or in memory; `TableExistsError` if the new folder exists;
         `TableError` if a process is writing, or if the folder contains other tables.
@@ -237,7 +237,7 @@ def _refuse_writers(context: TableContext) -> None:
 
 
 def no_tables(location: str, storage_options: Mapping[str, str] | None = None) -> TableNotFoundError:
-    """Return the error for a location at and below which `tables_below` finds nothing."""
+    """Return the error for a location where `tables_below` finds no table."""
     if is_catalog_address(location):
         hint = "A sync brings a table into a catalog: table.catalog.sync(), or pyhudi catalog-sync."
         return TableNotFoundError("The database has no Hudi table", table=location, hint=hint)
@@ -248,8 +248,8 @@ def no_tables(location: str, storage_options: Mapping[str, str] | None = None) -
 def tables_below(
     location: str, storage_options: Mapping[str, str] | None = None, options: Mapping[str, object] | None = None
 ) -> list[str]:
-    """Return the locations of the tables at or below a folder, sorted; searches `LAKE_DEPTH` levels. For a table, returns its location alone. For a
-    database of a catalog, returns addresses; ``options`` say how to reach the catalog.
+    """Return the locations of the tables at or below a folder, sorted; searches `LAKE_DEPTH` levels. For a table, returns only its location. For a
+    database of a catalog, returns addresses; ``options`` are the options of the catalog.
 
     A table may be in the folder of another one (``sales`` and ``sales/eu``), but not in one of its partitions.
     """

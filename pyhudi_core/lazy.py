@@ -1,4 +1,4 @@
-"""Import modules when they are first used, so that a program waits only for the code that it calls.
+"""Import modules on first use, so that a program waits only for the code that it calls.
 
 To open a table, a program needs an eighth of the package, and few libraries. The other libraries take longer to import than pyarrow and numpy
 together. So the modules that `open_table` imports use `lazy` and `lazy_call` for the other libraries.
@@ -37,7 +37,7 @@ def lazy(name: str) -> Any:
 
 
 def lazy_in(package: str, *names: str) -> list[Any]:
-    """Return the modules of these names in a package, as `lazy` gives them."""
+    """Return the modules of these names in a package, each as `lazy` does."""
     return [lazy(f"{package}.{name}") for name in names]
 
 

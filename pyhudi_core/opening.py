@@ -103,14 +103,15 @@ def create_table(
     rules: TableRules = NO_RULES,
     version: int | None = None,
 ) -> HudiTable:
-    """Create an empty table with its metadata table; with ``hoodie.metadata.enable=false`` without one.
+    """Create an empty table and its metadata table (no metadata table with ``hoodie.metadata.enable=false``).
 
     Commits keep the table small. They clean: they delete states older than the last ten commits, unless ``hoodie.clean.automatic=false``. They also
     compact merge-on-read tables, unless ``hoodie.compact.inline=false``.
 
     Args:
         location: a folder (``/lake/orders``, a ``pathlib.Path``, ``s3://bucket/orders``, ``memory://name``); or a name in a catalog
-            (``thrift://metastore:9083/sales/orders``, ``glue://sales/orders``): the folder is in the database's, and the catalog gets the table.
+            (``thrift://metastore:9083/sales/orders``, ``glue://sales/orders``): then the folder is in the folder of the database, and the catalog
+            gets the table.
         schema: a pyarrow schema, or a Spark ``StructType``.
         record_key: the column or columns that identify a row. Without them each inserted row gets a generated key.
         partition_by: partition columns, outermost first.
@@ -120,15 +121,16 @@ def create_table(
         options: Hudi's options (``hoodie.*``) and this package's options (``pyhudi.*``), see ``pyhudi help options``. They may also name the columns
             above.
         storage_options: options of the storage (region, endpoint, credentials).
-        pre_commit: validators of every commit of this handle, table services included; the table does not store them.
-        exist_ok: open the table if it exists and has the same keys, partitions, ordering, type and rules, and all of the columns.
+        pre_commit: validators of every commit through this object, also of table services; the table does not store them.
+        exist_ok: if the table exists, open it. It must have all of these columns, and each of these settings that is given: keys, partitions,
+            ordering, type, rules.
         rules: the rules of every write: checks, columns without nulls, defaults, generated columns, comments (`TableRules`).
-        version: of the table format: 8 (the default), which Hudi 1.0 and newer read, or 9, of Hudi 1.1 and newer; or give the option
+        version: the version of the table format: 8 (the default, for Hudi 1.0 and newer) or 9 (for Hudi 1.1 and newer); or give the option
             ``hoodie.write.table.version``.
 
     Raises:
-        TableExistsError: a table already exists; with ``exist_ok`` it does not fit, and the message names the differences. Nothing was changed.
-        TableError: the folder has data files of a table whose ``.hoodie`` is gone; nothing was changed.
+        TableExistsError: a table already exists, or with ``exist_ok`` has differences, which the message names. Nothing was changed.
+        TableError: the folder has data files of a table whose ``.hoodie`` is missing; nothing was changed.
         ConfigError, DataError: an argument is not valid; nothing was created.
         LockError: the lock server does not answer, or another writer holds the lock for too long; nothing was created.
     """
@@ -162,7 +164,7 @@ def create_table(
 def table_exists(
     location: Place, storage_options: Mapping[str, str] | None = None, options: Mapping[str, object] | None = None
 ) -> bool:
-    """Say whether a table is at a location. ``options`` say how to reach a catalog.
+    """Say whether a table is at a location. ``options``: the options of a catalog.
 
     Raises `ConfigError`, `StorageError` and `CatalogError` if the location cannot be read.
     """
@@ -189,9 +191,8 @@ def drop_table(
     missing_ok: bool = False,
     names_only: bool = False,
 ) -> DroppedTable:
-    """Delete a table, as `HudiTable.drop`, which cannot be undone. Also completes an interrupted drop.
-
-    ``names_only``: for a table in a catalog, delete only its names in the catalog, and no files.
+    """Delete a table, as `HudiTable.drop`. This cannot be undone. It also completes an interrupted drop. ``names_only``: for a table in a catalog,
+    delete only its names in the catalog, and no files.
 
     Raises `TableNotFoundError` if there is no table, unless ``missing_ok``; and `DropRefusedError` while the table is in use, or if the catalog's
     location has no table.
@@ -214,7 +215,7 @@ def drop_table(
 def drop_of(
     location: Place, storage_options: Mapping[str, str] | None = None, options: Mapping[str, object] | None = None
 ) -> TableDrop | CatalogDrop:
-    """Return the drop of the table at a location, whose drop may have begun. Raises `TableNotFoundError` if there is none."""
+    """Return the drop of the table at a location, even if a drop has begun. Raises `TableNotFoundError` if there is no table."""
     if is_catalog_address(location):
         return _drop_at(location, storage_options, options)
     return _drop_of_files(OpenedTable(open_storage(location, storage_options or {}), system_runtime(), options or {}))
@@ -254,17 +255,20 @@ def _is_table(storage: Storage) -> bool:
 
 
 def _opened_if_fit(opened: OpenedTable, *arguments: Any) -> HudiTable:
-    """Return the existing table. Raises `TableExistsError` if it does not fit the arguments of `create_at`."""
+    """Return the existing table. Raises `TableExistsError` if it does not fit the arguments of `create_at`; an omitted one accepts the table."""
     table, wanted = HudiTable(opened), checked_config(opened, *arguments)
     config, columns = table.config, table.schema
-    pairs = {
-        "record key": (config.record_key_fields, wanted.record_key_fields),
-        "partition columns": (config.partition_fields, wanted.partition_fields),
-        "ordering columns": (config.ordering_fields, wanted.ordering_fields),
-        "type": (config.table_type.value, wanted.table_type.value),
-    }
+    _, keys, partitions, orderings, kind, *_ = arguments
+    compared = (
+        ("record key", keys, config.record_key_fields, wanted.record_key_fields),
+        ("partition columns", partitions, config.partition_fields, wanted.partition_fields),
+        ("ordering columns", orderings, config.ordering_fields, wanted.ordering_fields),
+        ("type", kind, config.table_type.value, wanted.table_type.value),
+    )
     found = [
-        f"its {what}: {_said(there)}, not {_said(asked)}" for what, (there, asked) in pairs.items() if there != asked
+        f"its {what}: {_said(there)}, not {_said(asked)}"
+        for what, argument, there, asked in compared
+        if argument is not None and there != asked
     ]
     for field in normalise(_arrow_schema(arguments[0])):
         kind = columns.field(field.name).type if field.name in columns.names else None
@@ -273,10 +277,11 @@ def _opened_if_fit(opened: OpenedTable, *arguments: Any) -> HudiTable:
     if wanted.rules.enforced not in (NO_RULES, config.rules.enforced):
         found.append("its rules: see table.rules")
     if found:
+        empty = "" if table.timeline.commits else " It has no commit: table.drop() deletes it."
         raise TableExistsError(
             f"Another table exists here: {'; '.join(found[:5])}",
             table=opened.storage.location,
-            hint="Open it with open_table, choose another location, or change it by table.alter.",
+            hint=f"Open it with open_table, choose another location, or change it by table.alter.{empty}",
         )
     return table
 
@@ -286,10 +291,13 @@ def _said(value: object) -> str:
 
 
 def create_whole(opened: OpenedTable, *arguments: Any) -> HudiTable:
-    """Create a table as `create_table`: `create_at`, and the metadata table if the options enable it. ``arguments``: the arguments of `create_at`."""
+    """Create a table as `create_table` does: by `create_at`, and with the metadata table if the options enable it. ``arguments``: the arguments of
+    `create_at`.
+    """
     context = _create(opened, *arguments)
     if context.options.metadata.of_new_tables:
         asked_metadata_table.make_first(context)
+        opened.created_whole()
     return HudiTable(opened)
 
 
@@ -343,7 +351,7 @@ def checked_config(
     properties: Mapping[str, str] | None = None,
     rules: TableRules = NO_RULES,
 ) -> TableConfig:
-    """Return the properties that `create_at` gives a table; ``properties`` are stored in addition. Changes nothing.
+    """Return the properties of a table that `create_at` would create; ``properties`` are stored in addition. Changes nothing.
 
     Raises as `create_table` for arguments that are not valid.
     """
@@ -359,7 +367,7 @@ def checked_config(
         _names(ordering or given.ordering_columns, "ordering"),
     )
     chosen_columns.refuse_absent(logical, {"record_key": keys, "partition_by": partitions, "ordering": orderings})
-    chosen_columns.refuse_types(logical, keys, partitions, orderings)
+    chosen_columns.refuse_types(logical, keys, partitions, orderings, pandas=b"pandas" in (arrow_schema.metadata or {}))
     coercion.refuse_internal_names(arrow_schema, storage.location)
     if rules:
         rules = row_rules.in_spelling_of(rules, logical)
@@ -458,7 +466,7 @@ def open_table(
     """Open a table, by its folder or by its name in a catalog, as in `create_table`.
 
     ``pre_commit``: validators of every commit of this handle, table services included. ``allow_sources``: folders outside of the table's parent
-    folder that may contain the source files of a bootstrapped table, as the storage option of this name.
+    folder that may contain source files of a bootstrapped table; same as the storage option of this name.
 
     Raises:
         TableNotFoundError: no table exists at the location.
@@ -485,9 +493,8 @@ def check_table(
     limits: Limits | None = None,
     progress: Progress | None = None,
 ) -> CheckReport:
-    """Examine a table as `HudiTable.check`, even one that is too damaged to open. Works without ``hoodie.properties``.
-
-    Damage never raises. Raises `ConfigError` if the location or a storage option is not valid.
+    """Examine a table as `HudiTable.check`, even if it is too damaged to open. Works without ``hoodie.properties``. Damage raises no error. Raises
+    `ConfigError` if the location or a storage option is not valid.
     """
     location, *_ = _place_of(location, storage_options, {})
     opened = OpenedTable(open_storage(location, storage_options or {}), system_runtime(), {})
@@ -495,7 +502,7 @@ def check_table(
 
 
 def record_incident(location: Place, storage_options: Mapping[str, str] | None = None) -> Incident:
-    """Record files as `HudiTable.record_incident`, even of a table that is too damaged to open."""
+    """Record files as `HudiTable.record_incident`, even if the table is too damaged to open."""
     location, *_ = _place_of(location, storage_options, {})
     return doctor.record(OpenedTable(open_storage(location, storage_options or {}), system_runtime(), {}))
 
@@ -549,7 +556,7 @@ def _names(value: str | Sequence[str], argument: str) -> tuple[str, ...]:
 
 
 def table_type_of(word: str) -> TableType:
-    """Return the type that a word of the public API names. Raises `InvalidOptionError`."""
+    """Return the table type for a word of the public API. Raises `InvalidOptionError`."""
     found = _TYPES.get(str(word).lower())
     if found is None:
         raise InvalidOptionError(

@@ -1,13 +1,13 @@
-"""Record which transactions of a source a table contains. The watermark never names a transaction that readers do not see.
+"""Record which transactions of a source a table contains. Readers see every transaction up to the watermark.
 
-Several writers that load the numbered transactions of one source finish in any order, so "the greatest number that was committed" may be ahead of a
-batch that is still being written. Here each commit stores a few intervals in its ``extra_metadata``: its own numbers, and all numbers that were
+Suppose that several writers load the numbered transactions of one source. They finish in any order, so the greatest committed number may be ahead of
+a batch that is still being written. Here each commit stores a few intervals in its ``extra_metadata``: its own numbers, and all numbers that were
 visible when it began. Rows and intervals become visible in one step, and visible rows stay visible. So the union of the intervals of all visible
 commits is exactly what can be read. A commit also stores the completion time up to which it repeats the intervals of older commits. So only archived
-commits that completed later are read. If no commit of the active timeline has intervals, archived commits are read back to the newest one that has.
+commits that completed later are read. If no commit of the active timeline has intervals, archived commits are read, from the newest one to the first
+one with intervals.
 
-Invariants: `transaction_watermark` never names a number whose transaction is not visible; for one table it never goes back
-(except by a restore).
+Invariants: every transaction up to `transaction_watermark` is visible; for one table the watermark never decreases (except by a restore).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The public table class. Every method delegates; read this first, then ``write/write.py``, then ``transaction/commit.py``."""
+"""The public table class. Every method delegates. Read this module first, then ``write/write.py``, then ``transaction/commit.py``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyhudi_core.read.changes import ChangeFeed
     from pyhudi_core.read.scan import Scan
     from pyhudi_core.read.sizes import Partition, Size, TableSize
-    from pyhudi_core.services import after_commit
+    from pyhudi_core.services import registry
     from pyhudi_core.snapshot.snapshot import Snapshot
     from pyhudi_core.transaction import status
     from pyhudi_core.validators import Validator
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from pyhudi_core.write.merging import Merge
     from pyhudi_core.write.result import Commit
 else:
-    after_commit, explain = lazy("pyhudi_core.services.after_commit"), lazy("pyhudi_core.conflicts.explain")
+    registry, explain = lazy("pyhudi_core.services.registry"), lazy("pyhudi_core.conflicts.explain")
     change_feed, history_rows, lookups = lazy_in("pyhudi_core.read", "change_feed", "history_rows", "lookups")
     doctor, validators = lazy_in("pyhudi_core", "doctor", "validators")
     combined, given = lazy("pyhudi_core.batches.combined"), lazy("pyhudi_core.write.batch")
@@ -62,8 +62,8 @@ else:
 class HudiTable(TableServices):
     """A Hudi table, returned by `create_table` and `open_table`. Each call reads the latest state.
 
-    ``data`` is a PySpark DataFrame, which is written on its session, or any object with ``__arrow_c_stream__``, which this process writes. Errors are
-    `HudiError`; bad data raises `DataError` before anything is written.
+    ``data`` is a PySpark DataFrame, or any object with ``__arrow_c_stream__``. A DataFrame is written on its session, other data by this process.
+    Errors are `HudiError`; bad data raises `DataError` before anything is written.
 
     If a write has nothing to change, it makes no commit and raises no error. Its result is then false (``changed`` is False), its
     counts are zero, and ``reason`` says why (`pyhudi_core.write.states`).
@@ -102,7 +102,7 @@ class HudiTable(TableServices):
         return self._opened.context().folder.load()
 
     def commit_metadata(self, instant: Instant) -> CommitMetadata:
-        """Return the metadata of a completed commit: files, counts, extra metadata."""
+        """Return the metadata of a completed commit: files, counts and extra metadata."""
         if not isinstance(instant, Instant):
             raise InvalidOptionError(
                 f"commit_metadata takes an instant, not {type(instant).__name__}",
@@ -150,9 +150,10 @@ class HudiTable(TableServices):
 
         Args:
             timeout: maximum seconds to wait; None waits without a limit.
-            every: seconds between two looks. A look costs one request if the table has not changed.
+            every: seconds between two checks. A check of an unchanged table costs one request.
 
-        Returns the newest commit; None if no commit came in time. Raises `InvalidOptionError` if ``after`` is no state, or a time is negative.
+        Returns the newest commit; None if there was no commit in time. Raises `InvalidOptionError` if ``after`` is not a state, or if a time is
+        negative.
         """
         with at_table(self.location):
             return looks.wait(self._opened, after, timeout, every)
@@ -190,12 +191,12 @@ class HudiTable(TableServices):
 
         If a key occurs twice in a batch, the highest ordering value wins, or the last row if the table has no ordering column.
 
-        With ``partial``, the rows may lack columns; the stored values of these columns stay. The columns of key, partition and ordering are needed.
+        With ``partial``, the rows may omit columns; the stored values of these columns stay. The key, partition and ordering columns are required.
         Raises `SchemaMismatchError` if a key is not in the table.
 
         With ``batch``, small batches of concurrent writers share one commit (`pyhudi_core.batches`). The result has the counts, the token and the
-        extra metadata of this batch. A large batch, one that deletes rows, and a call with ``spark``, ``pre_commit`` or ``partial`` make a separate
-        commit. None means the value of the option ``pyhudi.commit.batch``.
+        extra metadata of this batch. There is a separate commit for a large batch, a batch that deletes rows, and a call with ``spark``,
+        ``pre_commit`` or ``partial``. None uses the option ``pyhudi.commit.batch``.
         """
         with self._writing(OperationType.UPSERT, extra_metadata, spark, pre_commit, partial=partial) as write:
             shares = write.context.options.shares_commits if batch is None else batch
@@ -282,13 +283,13 @@ class HudiTable(TableServices):
         spark: Any = None,
         pre_commit: Sequence[Validator] = (),
     ) -> Commit:
-        """Give columns new values in the rows that a condition finds; without ``where`` in all rows. The stats count the updated rows.
+        """Set columns to new values in all rows, or in the rows that match ``where``. The stats count the updated rows.
 
         Args:
             set: the new value of each column: SQL text such as ``"price * 1.1"``, a ``pyarrow.compute.Expression``, or a Python value. A text value
-                has quotes inside: ``{"state": "'paid'"}``. All values are computed from the row as it was.
+                has quotes inside: ``{"state": "'paid'"}``. All values are computed from the row before the update.
             where: SQL text or a ``pyarrow.compute.Expression``, as in `scan`.
-            spark: a session on which the rows are read and written; by default this process does both.
+            spark: a session that reads and writes the rows; by default this process reads and writes them.
 
         Raises:
             InvalidOptionError: a column is part of the record key or a partition column, which identify a row.
@@ -306,11 +307,10 @@ class HudiTable(TableServices):
         pre_commit: Sequence[Validator] = (),
         spark: Any = None,
     ) -> Commit:
-        """Replace the rows that fulfil a condition by the given rows, which must fulfil the condition, too. Other rows stay.
-
-        A row whose key is elsewhere in its partition replaces that row. In a table that generates its keys all rows that fulfil the condition are
-        deleted, and the given rows are new ones. Of several rows with one key one is written, as in `upsert`. Raises `DataError` and
-        writes nothing if a row does not fulfil the condition.
+        """Replace the rows that match a condition with the given rows, which must match the condition, too. Other rows stay. But if the key of a
+        given row exists elsewhere in its partition, the given row replaces that row. In a table that generates its keys, all matching rows are
+        deleted, and the given rows are new rows. If several given rows have one key, one of them is written, as in `upsert`. Raises `DataError` and
+        writes nothing if a given row does not match the condition.
         """
         spark = meeting.spark_of(data, spark)
         with self._writing(OperationType.UPSERT, extra_metadata, spark, pre_commit, leaves=True) as write:
@@ -327,8 +327,8 @@ class HudiTable(TableServices):
         pre_commit: Sequence[Validator] = (),
         spark: Any = None,
     ) -> Merge:
-        """Begin a merge: rows of a source are matched with rows of the table, and clauses say what to do with each. Nothing happens before its
-        ``run()``, as in ``table.merge(changes, on="id").when_matched_update_all().when_not_matched_insert_all().run()``.
+        """Begin a merge: rows of a source are matched with rows of the table, and clauses define the change of each row. Call ``run()`` to execute
+        it, as in ``table.merge(changes, on="id").when_matched_update_all().when_not_matched_insert_all().run()``.
 
         Args:
             source: rows, as `upsert` takes them. Rows of a PySpark DataFrame are matched in tasks of its session.
@@ -370,12 +370,12 @@ class HudiTable(TableServices):
         partial: bool = False,
         pre_commit: Sequence[Validator] = (),
     ) -> Write:
-        """Begin a write in steps: ``write``, ``staged``, ``would_commit``, ``commit``. If the ``with`` block ends without a commit, the write is
-        rolled back.
+        """Begin a write in steps: ``write``, ``staged``, ``would_commit``, ``commit``. A write whose ``with`` block ends without a commit is rolled
+        back.
 
-        ``requirements`` are checked at the moment of the commit; if one does not hold, `CommitRequirementError` is raised and nothing is
-        published. With ``allow_empty``, a write without rows makes a commit that only stores ``extra_metadata``. With ``partial``, the rows of
-        an upsert may lack columns, as in `upsert`.
+        ``requirements`` are checked during the commit; if one is not met, `CommitRequirementError` is raised and nothing is published. With
+        ``allow_empty``, a write without rows makes a commit that only stores ``extra_metadata``. With ``partial``, the rows of an upsert may lack
+        columns, as in `upsert`.
         """
         with self._opened.verb() as context:
             kind = handle.operation_type(operation)
@@ -394,10 +394,8 @@ class HudiTable(TableServices):
     def explain_conflict(
         self, mine: Write | Commit | explain.SideOrInstant, theirs: Write | Commit | explain.SideOrInstant
     ) -> ConflictExplanation:
-        """Explain why two writes can both commit, or why they conflict: the rule, what both changed, and what to do.
-
-        Each argument is a write in steps, a commit, an instant, a requested time or a commit token. The verdict is for the write that completed
-        later.
+        """Explain why two writes conflict, or why both can commit: the rule, the common changes, and what to do. Each argument is a write in steps, a
+        commit, an instant, a requested time or a commit token. The verdict applies to the later commit.
         """
         with self._opened.verb() as context:
             return explain.explain(context, _side(mine), _side(theirs))
@@ -406,7 +404,7 @@ class HudiTable(TableServices):
     def check(
         self, keys: bool = True, limits: doctor.Limits | None = None, progress: doctor.Progress | None = None
     ) -> doctor.CheckReport:
-        """Examine the table, and change nothing. Damage becomes findings. ``keys=False`` does not read the rows."""
+        """Examine the table, and change nothing. Each kind of damage is a finding. With ``keys=False``, rows are not read."""
         return doctor.check(self._opened, doctor.CheckOptions.of(keys, limits, progress))
 
     def record_incident(self) -> doctor.Incident:
@@ -439,7 +437,7 @@ class HudiTable(TableServices):
             return self.scan(meta=False).head(n)
 
     def count(self, where: object = None) -> int:
-        """Count the rows, or the rows that fulfil a condition."""
+        """Count all rows, or the rows that match a condition."""
         return self.scan(where=where).count()
 
     def scan(
@@ -454,10 +452,10 @@ class HudiTable(TableServices):
     ) -> Scan:
         """Read the table's state: the newest one, or as of a time, an instant or a token. A state as of an instant includes its commit.
 
-        Without ``columns``, all columns are read, the meta columns first; ``meta=False`` leaves them out. ``where`` is SQL text or a
+        Without ``columns``, all columns are read, the meta columns first; ``meta=False`` omits the meta columns. ``where`` is SQL text or a
         ``pyarrow.compute.Expression``. ``semi_join=(keys, column)`` returns only rows whose value in the column is one of the keys, and skips files
-        without these keys. ``mode="read_optimized"`` reads only base files; ``scan.staleness()`` counts what the log files contain in addition. With
-        ``refuse_pending_deletes``, it raises `PendingDeletesError` if the log files contain deletes.
+        without these keys. ``mode="read_optimized"`` reads only base files; ``scan.staleness()`` counts the unread log files and their rows. With
+        ``refuse_pending_deletes``, this mode raises `PendingDeletesError` if log files contain deletes.
         """
         optimized = mode == "read_optimized"
         if not optimized and (mode != "snapshot" or refuse_pending_deletes):
@@ -540,7 +538,7 @@ class HudiTable(TableServices):
     ) -> states.WriteSpec:
         """Return the description of a write; the table services use it, too."""
         asked = validators.Validators.of(pre_commit) if pre_commit != () else None
-        after = after_commit.following(context)
+        after = registry.following(context)
         return states.WriteSpec(context, operation, extra or {}, spark, pre_commit=asked, after=after)
 
     def __repr__(self) -> str:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyhudi_core.repairs.erasure import Erasure
     from pyhudi_core.savepoints.holds import Holds
     from pyhudi_core.savepoints.savepoints import Savepoints
-    from pyhudi_core.services import after_commit
+    from pyhudi_core.services import registry
     from pyhudi_core.services.archival.archival import Archival
     from pyhudi_core.services.catalog_sync import CatalogSync
     from pyhudi_core.services.cleaning.cleaning import Cleaning
@@ -38,11 +38,9 @@ if TYPE_CHECKING:
     from pyhudi_core.services.iceberg_sync import IcebergSync
     from pyhudi_core.services.indexing.indexes import Indexes
     from pyhudi_core.services.indexing.indexing import Indexing, IndexingResult
-    from pyhudi_core.services.metadata.metadata_archival import MetadataArchival
-    from pyhudi_core.services.metadata.metadata_cleaning import MetadataCleaning
     from pyhudi_core.services.metadata.metadata_compaction import MetadataCompaction
     from pyhudi_core.services.metadata.metadata_tables import Dropped, MetadataTableOf
-    from pyhudi_core.services.registry import services_of
+    from pyhudi_core.services.metadata.metadata_upkeep import MetadataArchival, MetadataCleaning
     from pyhudi_core.services.restore.restores import Restores
     from pyhudi_core.services.restore.rollbacks import Rollbacks
     from pyhudi_core.services.service import TableService
@@ -55,7 +53,7 @@ if TYPE_CHECKING:
     from pyhudi_core.write import batch, handle, states
     from pyhudi_core.write.result import Commit
 else:
-    after_commit = lazy("pyhudi_core.services.after_commit")
+    registry = lazy("pyhudi_core.services.registry")
     batch, handle, states = lazy_in("pyhudi_core.write", "batch", "handle", "states")
     usage = lazy("pyhudi_core.services.sweep.disk_usage")
     keys, reads = lazy("pyhudi_core.read.key_history"), lazy("pyhudi_core.read.reads")
@@ -77,11 +75,10 @@ else:
     IcebergSync = lazy_call("pyhudi_core.services.iceberg_sync", "IcebergSync")
     Indexes = lazy_call("pyhudi_core.services.indexing.indexes", "Indexes")
     Indexing = lazy_call("pyhudi_core.services.indexing.indexing", "Indexing")
-    MetadataArchival = lazy_call("pyhudi_core.services.metadata.metadata_archival", "MetadataArchival")
-    MetadataCleaning = lazy_call("pyhudi_core.services.metadata.metadata_cleaning", "MetadataCleaning")
+    MetadataArchival = lazy_call("pyhudi_core.services.metadata.metadata_upkeep", "MetadataArchival")
+    MetadataCleaning = lazy_call("pyhudi_core.services.metadata.metadata_upkeep", "MetadataCleaning")
     MetadataCompaction = lazy_call("pyhudi_core.services.metadata.metadata_compaction", "MetadataCompaction")
     MetadataTableOf = lazy_call("pyhudi_core.services.metadata.metadata_tables", "MetadataTableOf")
-    services_of = lazy_call("pyhudi_core.services.registry", "services_of")
     Restores = lazy_call("pyhudi_core.services.restore.restores", "Restores")
     Rollbacks = lazy_call("pyhudi_core.services.restore.rollbacks", "Rollbacks")
     Savepoints = lazy_call("pyhudi_core.savepoints.savepoints", "Savepoints")
@@ -92,8 +89,8 @@ else:
 
 
 class TableServices(NamesInstead):
-    """The attributes of a table for maintenance: services with ``plan()``, ``schedule()``, ``execute()`` and ``run()``, and calls that make or remove
-    something.
+    """The attributes of a table for maintenance: services with ``plan()``, ``schedule()``, ``execute()`` and ``run()``, and calls that create or
+    remove indexes, savepoints and other objects.
     """
 
     _opened: OpenedTable
@@ -175,8 +172,8 @@ class TableServices(NamesInstead):
         comment; ``nullable`` drops NOT NULL. ``comment`` is a text for the table, or texts for columns. ``partitions_expire`` is a number of days; 0
         turns expiry off.
 
-        Raises `SchemaMismatchError` for columns of key, ordering and partition, for types that lose values, and for a rule that does not fit, and
-        `DataError` if a row of the table violates a new rule. After an error nothing was written.
+        Raises `SchemaMismatchError` for key, ordering and partition columns, for types that lose values, and for a rule that does not fit the
+        columns. Raises `DataError` if a row of the table violates a new rule. After an error nothing was written.
         """
         with self._opened.verb() as context:
             rules = table_rules.RuleChanges.of(
@@ -184,7 +181,7 @@ class TableServices(NamesInstead):
             )
             changes = alteration.ColumnChanges.of(add, drop, rename, retype, order, rules)
             asked = validators.Validators.of(pre_commit)
-            extra, after = extra_metadata or {}, after_commit.following(context)
+            extra, after = extra_metadata or {}, registry.following(context)
             request = states.WriteSpec(
                 context, OperationType.ALTER_SCHEMA, extra, allow_empty=True, pre_commit=asked, after=after
             )
@@ -197,10 +194,7 @@ class TableServices(NamesInstead):
         return self._opened.context().config.rules
 
     def disk_usage(self) -> DiskUsage:
-        """Count the files of the table and their bytes: newest state, old versions, metadata table, and files that nothing refers to.
-
-        Lists every file.
-        """
+        """Count the files of the table and their bytes: newest state, old versions, metadata table, files that no commit names."""
         with self._opened.verb() as context:
             return usage.disk_usage(context)
 
@@ -220,11 +214,11 @@ class TableServices(NamesInstead):
     @property
     def services(self) -> Mapping[str, TableService[Any]]:
         """The table's services by name: each service has ``plan``, ``schedule``, ``execute``, ``run`` and ``take_over``."""
-        return services_of(self._opened.context())
+        return registry.services_of(self._opened.context())
 
     @property
     def metadata_table(self) -> MetadataTableOf:
-        """The table's metadata table: ``plan()``, ``create()``, ``drop()`` and ``rebuild()``. Every commit updates a metadata table in use."""
+        """The table's metadata table: ``plan()``, ``create()``, ``drop()`` and ``rebuild()``. Every commit updates a listed metadata table."""
         return MetadataTableOf(self._opened.context())
 
     @property
@@ -269,7 +263,7 @@ class TableServices(NamesInstead):
 
     @property
     def duplicates(self) -> Duplicates:
-        """Record keys that are in several file groups of a partition: ``plan()`` finds them, ``run()`` leaves one row of each."""
+        """Record keys that are in several file groups of a partition: ``plan()`` finds them, ``run()`` keeps one row of each key."""
         return Duplicates(self._opened.context())
 
     @property
@@ -306,7 +300,7 @@ class TableServices(NamesInstead):
     def drop(self) -> TableDrop | CatalogDrop:
         """Delete the table: ``drop()``. This cannot be undone; ``drop.plan()`` first shows the files, the bytes, and the users of the table.
 
-        If the table was opened by a name in a catalog, its names there are deleted, too.
+        If the table was opened by a name in a catalog, its names in the catalog are deleted, too.
         """
         by_name = self._opened.drop
         return TableDrop(self._opened) if by_name is None else by_name(self._opened)
@@ -318,12 +312,12 @@ class TableServices(NamesInstead):
 
     @property
     def iceberg(self) -> IcebergSync:
-        """Iceberg metadata of the table, for other engines: ``sync()`` writes it for all commits, and ``plan()`` says what is missing."""
+        """Iceberg metadata of the table, for other engines: ``sync()`` writes it for all commits, and ``plan()`` lists the missing commits."""
         return IcebergSync(self._opened.context())
 
     @property
     def catalog(self) -> CatalogSync:
-        """The table in a Hive Metastore or in Glue: ``sync()`` creates or updates it there, and ``plan()`` says what is missing."""
+        """The table in a Hive Metastore or in Glue: ``sync()`` creates or updates it there, and ``plan()`` lists the differences."""
         return CatalogSync(self._opened.context())
 
     catalog_sync = catalog
@@ -331,9 +325,8 @@ class TableServices(NamesInstead):
 
     @property
     def restore(self) -> Restores:
-        """Go back to the state of a commit or savepoint: ``restore(to)``, or ``restore(before=commit)``; later commits are undone.
-
-        In steps: ``plan(to)``, ``schedule(to)``, ``execute()``, ``cancel(instant)``, and ``take_over()`` after a process that died.
+        """Restore the state of a commit or savepoint: ``restore(to)``, or ``restore(before=commit)``; later commits are undone. In steps:
+        ``plan(to)``, ``schedule(to)``, ``execute()``, ``cancel(instant)``, and ``take_over()`` if a process died.
         """
         return Restores(self._opened.context())
 
@@ -370,5 +363,5 @@ class TableServices(NamesInstead):
 
     @property
     def holds(self) -> Holds:
-        """Files that stay until a given time, for long readers: iterate over them, ``create(token, seconds=3600)``, ``delete(hold)``."""
+        """Holds keep files of a state until a given time, for slow readers: iterate, ``create(token, seconds=3600)``, ``delete(hold)``."""
         return Holds(self._opened.context())

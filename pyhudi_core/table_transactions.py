@@ -1,9 +1,9 @@
 """Change several tables in one step (`transaction`), and read several tables as of one time (`snapshot`).
 
-Each write of a transaction is staged as every write is. Then the tables are prepared one inside the other: lock, checks, and the intent in the commit
-record. All transactions prepare tables in the order of their locations, so no two transactions wait for each other. When all tables are prepared, one
-object decides (``transaction/group.py``), and all tables publish. The completion time is the same in all tables, so the state as of that time has
-all of the transaction.
+Each write of a transaction is staged like every write. Then the tables are prepared, nested one in the other: lock, checks, and the intent in the
+commit record. All transactions prepare tables in the order of their locations, so two transactions never wait for each other. When all tables are
+prepared, one object decides (``transaction/group.py``), and all tables publish. The completion time is the same in all tables, so the state as of
+that time has all of the transaction.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pyhudi_core.errors import (
     InvalidOptionError,
     TransactionTornError,
 )
-from pyhudi_core.model.instant import BEFORE_ALL, epoch_ms, format_time
+from pyhudi_core.model.instant import BEFORE_ALL
 from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 from pyhudi_core.opened_table.table_context import TableContext
@@ -36,8 +36,9 @@ from pyhudi_core.storage.sources import refuse_beside
 from pyhudi_core.table import HudiTable
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction.begin import completion_time_after, has_others
+from pyhudi_core.transaction.begin import has_others
 from pyhudi_core.transaction.commit import Gate
+from pyhudi_core.transaction.common_time import CommonTime
 from pyhudi_core.transaction.decision import finish_decided
 from pyhudi_core.transaction.group import (
     TRANSACTION_KEY,
@@ -50,6 +51,7 @@ from pyhudi_core.transaction.group import (
     tables_of,
 )
 from pyhudi_core.transaction.record import record_store
+from pyhudi_core.write.batch import UserRows
 from pyhudi_core.write.handle import Write
 from pyhudi_core.write.result import Commit
 
@@ -59,10 +61,11 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _MOST = 20
-_AHEAD_MS, _MOST_AHEAD_MS = 20, 10_000
-"""How far in the future the completion time is. It must be above the time of every commit that comes before the last table is prepared."""
-_ROUNDS = 6
-"""The preparation of a table takes about as long as this many looks at its timeline."""
+_SHORT = 1 / 10
+"""An attempt is short if it takes at most this part of the wait for a lock: so many transactions can take turns before others give up."""
+_TURNS, _NEXT_TURNS = "transactions in turn", 8
+"""The key under which a handle remembers how many of its next transactions hold the locks from their first attempt on, after a lost attempt; and the
+rows of that attempt."""
 
 
 @set_module("pyhudi")
@@ -142,8 +145,16 @@ class TableTransaction:
         with ExitStack() as handle:
             write = handle.enter_context(table.begin(operation, extra_metadata=extra or {}))
             if len(self._tables) > 1:
+                write.note(together=True)
                 refuse_unwritable(write.context)
-            write.write(data)
+            # An insert says at once that the table has one of its keys.
+            most = _rows_in_turn(write) if len(self._tables) > 1 and operation != "insert" else 0
+            if most == 0:
+                write.write(data)
+            else:
+                write.prepare(UserRows(data))
+                if write.rows > most:
+                    write.write_again()
             _warn_of_others(write)
             if not self._is_open:
                 raise _outside()
@@ -160,16 +171,13 @@ def _outside() -> InvalidOptionError:
 
 class CommitTogether:
     """Publishes the staged files of several writes, in all tables or in none. End its ``with`` block after the blocks of the writes, because its
-    decision rolls the writes back.
-
-    ``commits`` has the commits by location, when all are published.
+    decision may roll back the writes. After the publication, ``commits`` has the commits by location.
     """
 
     def __init__(self) -> None:
         self.commits: dict[str, Commit] = {}
         self._group: Group | None = None
         self._late_ms = 0
-        self._time = ""
 
     def __enter__(self) -> Self:
         return self
@@ -181,33 +189,31 @@ class CommitTogether:
     def commit(
         self, writes: Mapping[str, Write], gates: Mapping[str, Gate] = MappingProxyType({})
     ) -> dict[str, Commit]:
-        """Commit all writes. After a conflict in one table, all are written again from the newest states. Returns the commits by location.
+        """Commit all writes, and return the commits by location. After a conflict in one table, all writes are repeated from the newest states.
 
         Args:
             writes: the writes by location; their tables must pass `checked`.
             gates: as in `Write.commit`, by location.
 
-        Raises the error of a table, and then publishes nothing; or raises `TransactionTornError`.
+        Raises the error of a table; then nothing is published. Or raises `TransactionTornError`.
         """
         # However the locations are written, all transactions come in one order: else two of them would wait for each other.
         writes = dict(sorted(writes.items(), key=lambda item: item[1].context.root.real_location))
-        first = next(iter(writes.values()))
-        clock = first.context.runtime.clock
+        if any(write.is_prepared for write in writes.values()):
+            _hold(writes.values())
         while True:
-            members = {location: write for location, write in writes.items() if write.transaction is not None}
-            began = clock.monotonic()
+            members = dict(writes)
             try:
+                for write in writes.values():
+                    write.write_again()
+                members = {location: write for location, write in writes.items() if write.transaction is not None}
                 self._commit_once(members, gates)
                 break
             except CommitConflictError as conflict:
-                is_late = first.context.now() > self._time
-                self._late_ms = int((clock.monotonic() - began) * 1000) if is_late else 0
                 for write in members.values():
                     write.give_up(conflict)
                 self._forget()
-                first.wait_after(conflict)
-                for write in members.values():
-                    write.write_again()
+                _wait_for_turn(tuple(members.values()), conflict)
         for location, write in writes.items():
             self.commits[location] = write._commit() if location in members else write.commit(gates.get(location))
         for location, write in members.items():
@@ -223,8 +229,14 @@ class CommitTogether:
         ids = contexts[0].runtime.ids
         self._group = Group(contexts[0].root, ids.uuid(), ids.uuid(), tuple(map(_part_of, members.values())))
         asked = [gates.get(location) for location in members]
-        self._time = _time_for(contexts, self._late_ms)
-        _Coordinator(self._group, self._time, tuple(members.values()), asked).run()
+        held = all(write.holds_lock for write in members.values())
+        time = CommonTime.of(contexts, self._late_ms, held=held)
+        coordinator = _Coordinator(self._group, time, tuple(members.values()), asked)
+        try:
+            coordinator.run()
+        except CommitConflictError:
+            self._late_ms = time.late_ms()
+            raise
         self._forget()
 
     def _forget(self, *, aborted: bool = False) -> None:
@@ -262,10 +274,39 @@ def _part_of(write: Write) -> GroupPart:
     return GroupPart(write.context.root.location, pending.requested_time, pending.requested.action)
 
 
+def _wait_for_turn(writes: Sequence[Write], conflict: CommitConflictError) -> None:
+    """Wait after a lost attempt, and take the locks of all tables for the next one, if it will be short. So it is not lost to another commit.
+
+    The next transactions with the same handles take the locks before their first attempt.
+    """
+    first = writes[0]
+    loser = next((write for write in writes if write.context.table == conflict.table), first)
+    # Only the first table gets a claim: with claims in several tables, two transactions could wait for each other.
+    loser.wait_after(conflict, claims=loser is first)
+    if loser.longest_ms <= first.context.options.lock.wait_ms * _SHORT:
+        _hold(writes)
+        for write in writes:
+            write.context.protocol.remembered[_TURNS] = (_NEXT_TURNS, write.rows)
+
+
+def _hold(writes: Iterable[Write]) -> None:
+    """Take the locks of all tables that are still to be written, in the order in which tables are prepared: then nobody waits in a circle."""
+    for write in writes:
+        write.hold_lock()
+
+
+def _rows_in_turn(write: Write) -> int:
+    """Return how many rows this transaction may write under the locks, because one of the last with this handle lost an attempt. Counts it."""
+    remembered = write.context.protocol.remembered
+    left, rows = remembered.get(_TURNS, (0, 0))
+    remembered[_TURNS] = (max(0, left - 1), rows)
+    return 2 * rows if left else 0
+
+
 class _Coordinator:
     """One attempt to commit all members."""
 
-    def __init__(self, group: Group, time: str, writes: Sequence[Write], gates: Sequence[Gate | None]) -> None:
+    def __init__(self, group: Group, time: CommonTime, writes: Sequence[Write], gates: Sequence[Gate | None]) -> None:
         self.group, self.time, self.writes, self.gates = group, time, writes, gates
         self.late: HudiError | None = None
         self.is_committed = False
@@ -301,7 +342,7 @@ class _Coordinator:
 
     def _from(self, number: int) -> None:
         if number == len(self.writes):
-            _wait_for(self.writes[0].context, self.time)
+            self.time.wait()
             self.is_committed = self.group.commit()
             if not self.is_committed:
                 raise CommitAbortedError(
@@ -309,7 +350,8 @@ class _Coordinator:
                     hint="Nothing was published; write again. If the process was alive, raise hoodie.client.heartbeat.interval_in_ms.",
                 )
             return
-        member = Member(self.group, self.time, partial(self._next, number + 1), self._seems_alive)
+        time = self.time.choose if number == 0 else self.time.chosen
+        member = Member(self.group, time, partial(self._next, number + 1), self._seems_alive)
         self.writes[number].commit_in_group(member, self.gates[number])
 
     def _next(self, number: int) -> None:
@@ -336,7 +378,7 @@ def torn(there: str, gone: str) -> TransactionTornError:
 
 
 def refuse_torn(found: Mapping[str, Mapping[str, str] | None]) -> None:
-    """Raise `TransactionTornError` if a commit is part of a transaction, and another table of it lacks the commit.
+    """Raise `TransactionTornError` if another table of the transaction lacks its commit.
 
     Args:
         found: the extra metadata of the commit in each table, by location; None if a table has no such commit.
@@ -354,7 +396,7 @@ def _aborted(error: HudiError) -> CommitAbortedError:
 
 
 def checked(tables: Sequence[HudiTable], *, written: bool = False) -> Sequence[HudiTable]:
-    """Return the tables, if one decision can change them all.
+    """Return the tables if one decision can change all of them.
 
     Raises `InvalidOptionError` if not, and `TableVersionError` if a table that is ``written`` cannot be written.
     """
@@ -410,7 +452,7 @@ def _refuse_other_stores(storages: Sequence[Storage]) -> None:
 
 
 def refuse_apart(locations: Sequence[str], zones: Iterable[str], real: Sequence[str] | None = None) -> None:
-    """Raise `InvalidOptionError` for tables that cannot be changed in one step, whether or not they exist yet.
+    """Raise `InvalidOptionError` if tables cannot be changed in one step. The tables need not exist.
 
     Args:
         locations: the locations of the tables.
@@ -461,36 +503,14 @@ def _store(location: str) -> str:
     return shared if found else "this disk"
 
 
-def _time_for(contexts: Sequence[TableContext], late_ms: int) -> str:
-    """Return a completion time above every time on the timelines, and later than now by about the time that the preparation of all tables takes.
-
-    The looks at the timelines give the estimate. ``late_ms``: the duration of an attempt that was too late; the next attempt gets twice as long.
-    """
-    first = contexts[0]
-    clock = first.runtime.clock
-    began = clock.monotonic()
-    marks = [place.folder.load().high_water_mark for context in contexts for place in (context, *context.companions)]
-    looks_ms = int((clock.monotonic() - began) * 1000)
-    ahead_ms = min(max(_AHEAD_MS, _ROUNDS * looks_ms, 2 * late_ms), _MOST_AHEAD_MS)
-    soon = format_time(first.runtime.instant_ms() + ahead_ms, utc=first.utc)
-    return completion_time_after(first, max(soon, *marks))
-
-
-def _wait_for(context: TableContext, time: str) -> None:
-    """Wait until a completion time has passed, so that no commit is ahead of the clock: other tables get earlier times."""
-    ahead_ms = (epoch_ms(time, utc=context.utc) or 0) - context.runtime.instant_ms()
-    if 0 < ahead_ms <= _MOST_AHEAD_MS:
-        context.runtime.clock.sleep(ahead_ms / 1000)
-
-
 @set_module("pyhudi")
 def transaction(tables: Sequence[HudiTable]) -> TableTransaction:
     """Return a transaction over tables. The writes in its ``with`` block become visible in all tables together, or in none.
 
     After a conflict in one table, all tables are written again from the newest states. ``commits`` then has the result for each location.
 
-    Raises `InvalidOptionError` for tables without a common store, a table that is given twice, and more than 20 tables, and `TableVersionError` for a
-    table that is only read.
+    Raises `InvalidOptionError` for tables without a common store, for a table that is given twice, and for more than 20 tables. Raises
+    `TableVersionError` for a table that is only read.
     """
     return TableTransaction(tables)
 
@@ -517,9 +537,8 @@ class TablesSnapshot:
 
 @set_module("pyhudi")
 def snapshot(tables: Sequence[HudiTable]) -> TablesSnapshot:
-    """Return the newest state of several tables as of one time. First completes transactions that are being published.
-
-    Waits for a transaction whose writer has not decided yet, while its heartbeat is young.
+    """Return the newest state of several tables as of one time. First completes transactions that are being published. If the writer of a transaction
+    has not decided yet, waits while its heartbeat is fresh.
 
     Raises as `transaction`, and `TransactionTornError` if a table has lost its part of a transaction that another table shows.
     """

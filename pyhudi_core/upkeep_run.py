@@ -1,8 +1,8 @@
-"""Auto mode: one call decides which services of one table or of a lake are due, gives the reasons, and runs the services within limits.
+"""Run the due services of one table or of a lake in one call, within limits, and give the reasons (auto mode).
 
-`upkeep` looks at every service of every table (``services/upkeep.py``), and then runs the due services: the most urgent table first, and within a
-table in the order of the registry. After a service ran, the need of the table's next service is computed again. A table that cannot be opened, or a
-service that fails, becomes a line of the report; the other tables and services go on.
+`upkeep` examines every service of every table (``services/upkeep.py``), and then runs the due services: the most urgent table first, and within a
+table in the order of the registry. After a service has run, the need of the next service of the table is computed again. A table that cannot be
+opened, or a service that fails, becomes a line of the report; the other tables and services continue.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ class UpkeepLine:
     """One service of one table.
 
     Attributes:
-        service: the name of the service; empty if the line is about the table, which could not be opened or was skipped.
-        outcome: due (with ``plan=True``), ran, left for another run because of a limit, failed, or not due; skipped is a table that this
-                release only reads, and a service that this release does not have for such a table.
-        reason: why the service is due or not, why it was left or skipped, or the error.
+        service: the name of the service; empty if the line is about a table that could not be opened or was skipped.
+        outcome: due (with ``plan=True``), ran, left for another run because of a limit, failed, not due, or skipped. Skipped are a table that this
+            release only reads, and a service that this release does not have for the table.
+        reason: the reason for the outcome, or the error.
         bytes, seconds: the estimate; ``freed``: the bytes that the service would delete.
         took: seconds of the run; None if the service did not run.
         result: the result, as a sentence.
@@ -104,7 +104,7 @@ class UpkeepLine:
 @dataclass(frozen=True, slots=True)
 @printable
 class UpkeepReport:
-    """The decisions and results of one call of `upkeep`. False as a condition if something failed."""
+    """The decisions and results of one call of `upkeep`. The report is false if a line failed."""
 
     lines: tuple[UpkeepLine, ...] = ()
 
@@ -150,11 +150,11 @@ def upkeep(
 
     Args:
         tables: tables, locations of tables, and folders that contain tables, as locations or as a `Lake`.
-        rules: the services to look at, when they are due, and the limits of this run.
+        rules: the services to examine, when they are due, and the limits of this run.
         plan: only decide; nothing is changed.
         options, storage_options: options for tables given by location, as in `open_table`. A `Lake` has its own.
         spark: a session to run on.
-        gate: called before each decision, as in `TableService.run`. Dagster's gate asks whether the run is still wanted.
+        gate: called before each decision, as in `TableService.run`. Dagster's gate checks whether the run is still wanted.
 
     An error of a table or a service is a line of the report. Raises `ConfigError` if an argument or a location is not valid.
     """

@@ -102,7 +102,7 @@ def metadata_of_asset(context: dg.AssetExecutionContext, key: dg.AssetKey) -> Ma
 
 
 def with_resources(asset: dg.AssetsDefinition, resources: Mapping[str, dg.ResourceDefinition]) -> dg.AssetsDefinition:
-    """Return the asset with resources of its own, which may need resources of the definitions. Uses ``AssetsDefinition.get_attributes_dict``."""
+    """Return the asset with its own resources, which may need resources of the definitions. Uses ``AssetsDefinition.get_attributes_dict``."""
     attributes = asset.get_attributes_dict()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)  # of arguments that Dagster's own methods pass in the same way

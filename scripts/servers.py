@@ -1,9 +1,9 @@
 """Install the servers that `make locks` tests locks and storages with, below `.cache/servers/`.
 
-ZooKeeper, DynamoDB Local and two releases of the Hive Metastore come from Maven Central: `requirements-servers-jars.lock` lists every file with its
-SHA-256, and the Ivy in PySpark fetches them by coordinate. PostgreSQL is Debian's package. versitygw, a gateway with Amazon's S3 protocol before a
-local folder, and fake-gcs-server, which speaks Google's, are built by Go. Azurite, an emulator of Azure, comes from npm. A second run keeps what is
-there.
+ZooKeeper, DynamoDB Local, two releases of the Hive Metastore and the REST catalog of Iceberg's tests come from Maven Central:
+`requirements-servers-jars.lock` lists every file with its SHA-256, and the Ivy in PySpark fetches them by coordinate. PostgreSQL is Debian's
+package. versitygw, a gateway with Amazon's S3 protocol before a local folder, and fake-gcs-server, which speaks Google's, are built by Go.
+Azurite, an emulator of Azure, comes from npm. A second run keeps what is there.
 
     python scripts/servers.py              everything
     python scripts/servers.py zookeeper    one of them

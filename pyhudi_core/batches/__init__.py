@@ -8,10 +8,10 @@ Invariants:
 
 - A batch is in at most one commit. The commit requires that no earlier commit contains one of its tokens; the decision checks this. So two leaders at
   once do no harm.
-- A file is removed only after its answer exists: a commit that names its token. So a leader that dies loses nothing: its files still wait, or its
-  commit answers them.
-- Extra metadata and requirements of the writer go with its batch. A requirement that fails refuses its batch alone.
-- A refused batch does not stop the others: after an error of the rows, the leader commits each batch alone.
-- A batch whose writer has ended or given up is dropped, not committed: its rows would be written after the rows of a later write. If its writer still
-  waits (their clocks differ), the writer commits it alone.
+- A file is removed only after its answer exists, which is a commit that names its token. So if a leader dies, nothing is lost: the files still wait,
+  or its commit answers them.
+- Extra metadata and requirements of the writer are stored with its batch. A requirement that fails refuses only its own batch.
+- A refused batch does not stop the others: if the rows together raise an error, the leader commits each batch alone.
+- If the writer of a batch has ended or given up, the batch is dropped and not committed: its rows would be written after the rows of a later write.
+  If the writer is still waiting (because clocks differ), it commits the batch alone.
 """

@@ -30,11 +30,10 @@ from pyhudi_core.errors import (
     StorageStateUnknownError,
     at_table,
 )
-from pyhudi_core.lock.base import LockProvider, LockSession, look_ahead, taken_as_seen, was_free
+from pyhudi_core.lock.base import LockProvider, LockSession, Patience, look_ahead, taken_as_seen, was_free
 from pyhudi_core.lock.file_system import FileSystemLockProvider
 from pyhudi_core.lock.in_process import InProcessLockProvider
 from pyhudi_core.lock.storage_based import StorageBasedLockProvider
-from pyhudi_core.lock.waiting import Patience
 from pyhudi_core.merge.law import says_deleted
 from pyhudi_core.merge.record_merger import find_merger
 from pyhudi_core.model.instant import State
@@ -64,8 +63,9 @@ _ABANDONED_MINUTES = 0.25
 _WAIT_MS = (8, 300)
 _GROWTH = 1.25
 """The factor between two waits. With 1.4, a writer sees its answer late by a fifth of the wait on average; with 1.25, by an eighth."""
-_ASKS = 8
-"""While another writer leads, one look out of this number asks for the lead, because the leader may have died."""
+_ASK_EVERY_S = 1.0
+"""While another writer leads, a waiting writer asks for the lead after this time, because the leader may have died. A request that fails costs as
+much as fifty looks."""
 _GATHER, _MOST_GATHER_MS = 1 / 2, 300
 """A leader waits for the next batches of the writers that the last commit has answered.
 
@@ -147,7 +147,7 @@ def upsert_with_others(
     fits: Callable[[frozenset[str]], bool] = lambda _: True,
 ) -> Commit | None:
     """Upsert as `upsert`, but return None for rows that need their own commit: the write has checked them, and `Write.until_committed` commits them.
-    Such rows are also those that the leader dropped, because by its clock this writer waits no longer.
+    This includes rows that the leader dropped because, by its clock, this writer no longer waits.
 
     ``fits``: whether rows of these partitions (paths) may share a commit.
     """
@@ -237,17 +237,19 @@ def _partitions_of(batch: object) -> frozenset[str]:
 def _answered(open_write: OpenWrite, context: TableContext, batch: HandedIn, lock: LockProvider) -> Answer:
     """Wait until a batch has its answer. Commit all waiting batches if no other writer does."""
     clock, bound_s = context.runtime.clock, context.options.lock.wait_ms / 1000
-    patience, began, looks = Patience(clock, context.runtime.ids, *_WAIT_MS, _GROWTH), clock.monotonic(), 0
+    patience, has_looked = Patience(clock, context.runtime.ids, *_WAIT_MS, _GROWTH), False
+    began = asked = clock.monotonic()
     while True:
-        if looks and not handed_in.waits(context, batch):  # it was handed in just before the first look
+        if has_looked and not handed_in.waits(context, batch):  # it was handed in just before the first look
             answer = handed_in.answers(context, [batch.token]).get(batch.token)
             if answer is None:
                 raise _unknown(
                     context, batch, "has gone without an answer: its file was removed, or the table was restored"
                 )
             return answer
-        looks += 1
-        asks = looks % _ASKS == 1 or not _is_led(context)
+        has_looked = True
+        asks = not _is_led(context) or clock.monotonic() - asked >= min(_ASK_EVERY_S, bound_s / 8)
+        asked = clock.monotonic() if asks else asked
         led = _led(open_write, context, lock, batch.token) if asks else None
         if led is not None:
             if batch.token in led.failed:

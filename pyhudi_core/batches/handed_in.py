@@ -126,7 +126,7 @@ def hand_in(context: TableContext, batch: HandedIn) -> None:
 
 
 def waits(context: TableContext, batch: HandedIn) -> bool:
-    """Return whether a batch has no answer yet. Sends one request for one name, because each writer asks often."""
+    """Return whether a batch has no answer yet. Only one name is requested, because each writer asks often."""
     return context.root.head(batch.path) is not None
 
 

@@ -1,4 +1,4 @@
-"""A Hudi table in a Hive Metastore or in Glue, as Hudi's HiveSyncTool makes it, so that engines find it by its name.
+"""A Hudi table in a Hive Metastore or in Glue, so that engines find it by its name. The entries are those of Hudi's HiveSyncTool.
 
 Read in this order:
 
@@ -10,8 +10,8 @@ Read in this order:
 - `manifest`: a list of the newest base files, for engines without a catalog.
 
 Invariants
-- A table of the same name that belongs to another table is never changed.
-- The parameters that name the commit of the last sync are written last. So after a sync that died, the next sync does the remaining steps.
+- A catalog entry of the same name that belongs to another table is never changed.
+- The parameters that name the commit of the last sync are written last. So if a sync dies, the next sync does the remaining steps.
 - A commit of the Hudi table never depends on a catalog.
 
 To add a catalog: a class with the methods of `Catalog`, a word of ``mode`` in ``options/catalog.py``, and a line in `opening`.

@@ -86,7 +86,7 @@ class CatalogAddress:
         ).catalog
 
     def ask(self, what: Callable[[Catalog], _T]) -> _T:
-        """Send a request to the catalog, whose database must exist. Raises `CatalogError`."""
+        """Send a request to the catalog. The database must exist. Raises `CatalogError`."""
         options = self.catalog_options
         with opening.opened(options, StorageSpec("glue://", self.storage_options), self.runtime) as catalog:
             if not catalog.has_database(self.database):
@@ -158,7 +158,7 @@ def found(address: CatalogAddress) -> FoundTable | None:
 
 
 def found_at(address: CatalogAddress, location: str) -> FoundTable | None:
-    """Return the table at an address if it is the table in this folder; None if the catalog has no name of it any more. Raises `CatalogError`."""
+    """Return the table at an address if it is the table in this folder; None if the catalog no longer has a name of it. Raises `CatalogError`."""
     try:
         one = found(address)
     except UnsupportedTableError:  # another table has the name now
@@ -180,7 +180,7 @@ def needed(address: CatalogAddress) -> FoundTable:
 
 
 def names_in(address: CatalogAddress) -> tuple[str, ...]:
-    """Return the names of the Hudi tables of a database, sorted, with one name for each table. Raises `CatalogError`."""
+    """Return the names of the Hudi tables of a database, sorted, one name for each table. Raises `CatalogError`."""
     tables = address.ask(lambda catalog: [one for one in catalog.tables(address.database) if is_hudi(one)])
     shortest: dict[str, str] = {}
     for one in sorted(tables, key=lambda one: (len(one.name), one.name)):
@@ -210,9 +210,8 @@ def remove(address: CatalogAddress, table: FoundTable) -> None:
 
 
 def mark(address: CatalogAddress, table: FoundTable, dropping: bool = True) -> None:
-    """Mark all names of a table: a drop of the table has begun, so the names may be removed when the table is gone.
-
-    If ``dropping`` is false, remove the marks.
+    """Mark all names of a table. The mark means that a drop has begun, so the names may be removed when the table is gone. If ``dropping`` is false,
+    remove the marks.
     """
 
     def change(catalog: Catalog, one: CatalogTable) -> None:

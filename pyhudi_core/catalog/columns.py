@@ -1,4 +1,4 @@
-"""Columns as catalogs name their types: Hive's type strings, and Spark's schema as JSON, cut into pieces that fit into a parameter.
+"""The types of columns in catalogs: Hive's type strings, and Spark's schema as JSON, cut into pieces that fit into a parameter.
 
 Hudi's HiveSchemaUtil and SparkDataSourceTableUtils are the models. Names are in lower case for Hive, and unchanged for Spark.
 """
@@ -30,7 +30,7 @@ _MOST_COMMENT = 255
 
 
 def hive_comment(text: str) -> str:
-    """Return a comment as catalogs take it: in one line, and cut to their length."""
+    """Return a comment in the form of catalogs: on one line, and cut to their maximum length."""
     line = " ".join(text.split())
     cut = line.encode()[:_MOST_COMMENT].decode(errors="ignore")
     return cut if cut == line else f"{cut.encode()[: _MOST_COMMENT - 3].decode(errors='ignore')}..."

@@ -1,6 +1,6 @@
 """A list of the newest base files, in a file of the table. BigQuery, DuckDB and ClickHouse can read it without a catalog.
 
-The form is the form of Hudi's ManifestFileWriter with absolute paths. It shows the newest state of a copy-on-write table, and the read-optimized
+The file has the form of Hudi's ManifestFileWriter, with absolute paths. It shows the newest state of a copy-on-write table, and the read-optimized
 state of a merge-on-read table. Each sync replaces the file, unless it is unchanged.
 """
 

@@ -1,6 +1,6 @@
 """A Hive Metastore as a catalog, through its Thrift interface (Hive 3 and 4). It uses the same connection as the lock in a metastore.
 
-Only requests that both releases support are used: Hive 4 no longer has ``get_table``. An alteration does not make the metastore count files again.
+It uses only requests that both releases support: Hive 4 no longer has ``get_table``. After an alteration, the metastore does not count files again.
 """
 
 from __future__ import annotations

@@ -44,8 +44,8 @@ class CatalogTable:
         input_format: Hive's input format, which makes the table read-optimized or real-time.
         parameters, serde_parameters: properties of the table, and of how its rows are read.
         managed: whether dropping the table in the catalog deletes the data.
-        created: when the catalog made the object: a later object of the same name has another time.
-        raw: the object as the catalog returned it, from which an alteration starts.
+        created: when the catalog made the object. A later object of the same name has another time.
+        raw: the object as the catalog returned it; an alteration starts from it.
     """
 
     database: str
@@ -71,7 +71,7 @@ class AlreadyThere(Exception):  # noqa: N818 (not an error: another process was 
 
 
 class ChangedMeanwhile(Exception):  # noqa: N818 (not an error: another process was faster)
-    """Another process has changed the table, or made it anew, since it was read."""
+    """Another process has changed the table, or created it again, after it was read."""
 
 
 class Catalog(Protocol):
@@ -91,7 +91,7 @@ class Catalog(Protocol):
         ...
 
     def tables(self, database: str) -> Iterable[CatalogTable]:
-        """Return all tables of an existing database, whoever owns them."""
+        """Return all tables of an existing database, also those of other owners."""
         ...
 
     def create_database(self, name: str) -> None:
@@ -107,9 +107,9 @@ class Catalog(Protocol):
         ...
 
     def alter(self, table: CatalogTable, *, cascade: bool) -> None:
-        """Change the table, whose ``raw`` is the object as it was read, to this content. ``cascade``: its partitions get the columns, too.
+        """Change the table to this content. ``raw`` of the table is the object as it was read. ``cascade``: its partitions get the columns, too.
 
-        Raises `ChangedMeanwhile` if the catalog can compare, and has another object now; then the table is not changed.
+        Raises `ChangedMeanwhile`, and changes nothing, if the catalog can compare and the object has changed.
         """
         ...
 
@@ -126,11 +126,11 @@ class Catalog(Protocol):
         ...
 
     def change(self, table: CatalogTable, partitions: Sequence[CatalogPartition]) -> None:
-        """Give existing partitions another location, and the columns and the format of the table."""
+        """Change the location of existing partitions, and set their columns and format to those of the table."""
         ...
 
     def drop(self, table: CatalogTable, values: Sequence[Values]) -> None:
-        """Drop partitions, as far as they exist. No data is deleted."""
+        """Drop partitions that exist. No data is deleted."""
         ...
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
 """The partitions of a catalog: the values of a folder, and which folders changed since the last sync.
 
-The catalog knows the completion time of the newest commit that it has (`LAST_COMPLETION`). Commits that completed later name the folders that they
-wrote. Completion times are in the order in which commits become visible, so a commit that began early and completed late is not missed. All folders
-are compared if the commits since then are not all on the active timeline, and once after a restore (`LAST_RESTORE`).
+The catalog stores the completion time of its newest commit (`LAST_COMPLETION`). Later commits name the folders that they wrote. Completion times are
+in the order in which commits become visible, so a commit that began early and completed late is not missed. All folders are compared if some of these
+commits are no longer on the active timeline, and once after a restore (`LAST_RESTORE`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ChangedFolders:
     Attributes:
         there: folders with files in the newest state.
         gone: folders that no longer have files.
-        reason: why all folders of the table are included; empty if only the folders of the commits since the last sync are.
+        reason: why all folders of the table are included; empty if only the folders of the commits since the last sync are included.
     """
 
     there: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""Compare locations of catalogs: a catalog, and each engine, has its own spelling of one folder."""
+"""Compare locations in catalogs: each catalog and each engine has its own spelling of a folder."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from pyhudi_core.storage.paths import Location, parse_location
 
 
 def openable(location: str) -> str:
-    """Return a location in the form in which this project opens it."""
+    """Return a location in this project's spelling."""
     return location.rstrip("/").replace("s3n://", "s3://", 1)
 
 
 def same_place(one: str, other: str) -> bool:
     """Say whether two locations are spellings of one folder: ``s3a://`` and ``s3://``, ``file:/lake`` and ``/lake``.
 
-    One folder name in two kinds of storage, or in two buckets or accounts, is two folders. Two endpoints of S3 are not told apart, because no catalog
-    names them.
+    One folder name in two kinds of storage, or in two buckets or accounts, is two folders. Two endpoints of S3 are not distinguished, because
+    catalogs do not store endpoints.
     """
     first, second = _parsed(one), _parsed(other)
     if first is None or second is None:

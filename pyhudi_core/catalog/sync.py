@@ -4,11 +4,11 @@ A sync may be interrupted after each step. The order is: the table with its colu
 in the catalog. If a process dies before the end, these parameters are unchanged, so the next sync considers the same commits again. Each step may be
 repeated: an existing partition is not added, and a missing one is not dropped.
 
-If two syncs run concurrently, the one that finds changed parameters before its last step begins again.
+If two syncs run concurrently, and one of them finds changed parameters before its last step, it begins again.
 
-A table of the same name that belongs to another table is refused, and nothing in the catalog is changed. A sync reads the table again before it
-changes the table or its partitions, and before its last step: if somebody has changed it, or made it anew, the sync begins again. The catalog itself
-compares once more while it alters the table, if it can (`Catalog.alter`).
+A table of the same name that belongs to another table is refused, and nothing in the catalog is changed. A sync reads the entry again before it
+changes the entry or its partitions, and before its last step: if another program has changed the entry, or created it again, the sync begins again.
+If the catalog can, it compares once more while it alters the entry (`Catalog.alter`).
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class CatalogDifference:
 def look(context: TableContext, catalog: Catalog, *, begun: bool = False) -> CatalogDifference:
     """Compare the catalog with the table. Changes nothing. ``begun``: whether this sync has made changes already.
 
-    Raises `UnsupportedTableError` if a catalog cannot have the table in its present form, or if the name there belongs to another owner, and
+    Raises `UnsupportedTableError` if a catalog cannot represent the table in its present form, or if another owner has the name in the catalog, and
     `CatalogError`.
     """
     state, options = load(context), context.options.catalog
@@ -109,7 +109,7 @@ def look(context: TableContext, catalog: Catalog, *, begun: bool = False) -> Cat
 
 
 def sync(context: TableContext, catalog: Catalog, progress: Progress) -> CatalogDifference:
-    """Bring the catalog to the newest state of the table, and return the differences. Raises as `look`."""
+    """Update the catalog to the newest state of the table, and return the differences. Raises as `look`."""
     for attempt in range(TRIES):
         found = look(context, catalog, begun=attempt > 0)
         if found.database:
@@ -131,7 +131,7 @@ def location_of(context: TableContext) -> str:
 
 
 def carry_out(catalog: Catalog, changes: TableChanges, batch: int, progress: Progress) -> bool:
-    """Make the changes of one table. Returns False if another process changed the table meanwhile, so that its partitions must be compared again."""
+    """Make the changes of one table. Return False if another process changed the table in the meantime; then compare its partitions again."""
     if not changes:
         return True
     table = changes.wanted

@@ -1,4 +1,4 @@
-"""The required tables of a catalog for a Hudi table, as Hudi's HiveSyncTool makes them: a pure function of the table's state."""
+"""Compute the catalog entries for a Hudi table, as Hudi's HiveSyncTool makes them: a pure function of the table's state."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AS_READ_OPTIMIZED = "hoodie.query.as.ro.table"
 
 
 def is_hudi(table: CatalogTable) -> bool:
-    """Say whether a table of a catalog is a Hudi table, whichever tool created it."""
+    """Say whether a table of a catalog is a Hudi table. Any tool may have created it."""
     by_provider = table.parameters.get(PROVIDER, "").lower() == "hudi"
     return by_provider or table.input_format in (READ_OPTIMIZED, REAL_TIME) or LAST_COMMIT in table.parameters
 

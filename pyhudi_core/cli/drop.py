@@ -37,9 +37,8 @@ def drop(
     names_only: bool,
     as_json: bool,
 ) -> None:
-    """Delete the table at LOCATION for good: rows, history, savepoints. The deletion is refused while a writer, a service or a hold is there.
-
-    Everything else of a page is shown, except pictures and the addresses of links. Files that are not of Hudi stay.
+    """Delete the table at LOCATION for good: rows, history, savepoints. The deletion is refused while a writer or a service is running, and while a
+    hold has not ended. Files of other programs stay.
 
     Exit code 0: done; 1: --plan: it would be refused; 2: it was refused, or it failed.
     """

@@ -1,6 +1,7 @@
 """``pyhudi erase``: delete rows, and all that is left of their keys.
 
-Exit code 0: no key is left, or with --plan: it can be done; 1: some are left, or with --plan: it would be refused; 2: it was refused, or it failed.
+Exit codes: 0 if no key is left, 1 if some are left, 2 if the erasure was refused or failed. With --plan: 0 if it can be done, 1 if it would be
+refused.
 """
 
 from __future__ import annotations

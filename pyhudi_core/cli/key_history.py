@@ -40,7 +40,7 @@ def key_history(
 ) -> None:
     """Show which commits inserted, updated or deleted the row with the record key KEY of the table at LOCATION, newest first.
 
-    Of a key with several columns give the text that Hudi stores, such as id:1,day:a. Exit code 0: shown; 1: no commit is known that touched the
+    For a key with several columns, give the text that Hudi stores, such as id:1,day:a. Exit code 0: shown; 1: no commit is known that touched the
     key; 2: it failed.
     """
     with reporting_errors(context):

@@ -53,7 +53,7 @@ def recover(
 ) -> None:
     """Rebuild the timeline and the properties of the table at LOCATION from names and footers of its data files.
 
-    Of a table that has its properties, it publishes the completed files of commits again that are lost, empty or cut off, from the commit record.
+    If the table has its properties, the command publishes lost, empty or truncated completed files of commits again, from the commit record.
 
     Exit code 0: done, or with --plan possible; 1: questions are open; 2: it failed, or there is a table.
     """

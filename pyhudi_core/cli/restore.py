@@ -61,9 +61,8 @@ def restore(
     keep: bool,
     as_json: bool,
 ) -> None:
-    """Bring back the state of an earlier commit or time of the table at LOCATION. Later commits are undone, and their files deleted for good.
-
-    What goes for good is said first. With --keep nothing goes, and a restore to the savepoint brings the state until now back.
+    """Bring back the state of an earlier commit or time of the table at LOCATION. Later commits are undone, and their files are deleted permanently.
+    The command first shows what will be deleted. With --keep nothing is deleted, and a restore to the savepoint brings back the present state.
 
     Exit code 0: done, or nothing to do; 1: the restore that --instant or --cancel names is not pending, or --plan: it would be refused; 2: it was
     refused, or failed.

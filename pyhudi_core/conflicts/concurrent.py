@@ -105,7 +105,7 @@ def since(
     A commit with a later requested time than this write always counts, because readers consider its files as newer. A pending restore always counts,
     too, because it deletes files that this write has read.
 
-    ``looked`` is a later timeline than ``start`` that was already compared. If no write has ended since then, the history is not read again.
+    ``looked`` is a later timeline than ``start`` that was already compared. If no write has ended after ``looked``, the history is not read again.
     """
     seen = {instant.group for instant in start.commits}
     archived = [] if looked and nothing_ended(looked, found) else _archived_since(context, start, found, own)
@@ -129,7 +129,7 @@ def pending_plans(
 
 
 def pending_restores(timeline: Timeline) -> tuple[Instant, ...]:
-    """Return the restores that are planned or running. Until they end, the content of the table is unknown."""
+    """Return the planned and running restores. Until they end, the content of the table is unknown."""
     return tuple(instant for instant in timeline.pending if instant.action is Action.RESTORE)
 
 
@@ -190,11 +190,9 @@ def _archived_since(context: TableContext, start: Timeline, found: Timeline, own
 
 
 def nothing_ended(looked: Timeline, found: Timeline) -> bool:
-    """Return whether no write ended between the two timelines. If so, no commit of this time was archived, and the archived timeline need not be
-    read.
-
-    Archival does not move the newest commits. So if it had moved a commit of this time, ``found`` would show a newer commit, or would lack a pending
-    instant of ``looked``.
+    """Return whether no write ended between the two timelines. If so, no commit between them was archived, and the archived timeline need not be
+    read. Reason: archival does not move the newest commits. If it had moved a commit between the timelines, ``found`` would have a newer commit, or
+    would lack a pending instant of ``looked``.
     """
     before, now = {i.group: i.is_completed for i in looked}, {i.group: i.is_completed for i in found}
     writes = (i for i in found if i.is_completed and i.action in WRITE_ACTIONS)
@@ -249,7 +247,7 @@ def planned_first(context: TableContext, found: Timeline, own: str, mine: Touche
 def keeps_its_groups(context: TableContext, action: Action, mine: Touched) -> bool:
     """Return whether writers must wait for this commit, because its plan reserves file groups.
 
-    Such a commit does not yield to claims of writers: the writer would wait for the plan, and the plan for the writer.
+    Such a commit does not yield to claims of writers; otherwise the writer would wait for the plan, and the plan for the writer.
     """
     return action is Action.CLUSTERING and _strategy(context, mine).writers_yield_to_plans
 

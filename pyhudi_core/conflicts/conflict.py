@@ -4,7 +4,7 @@ Specification, "Writer Expectations" 3: a write is compared with every instant t
 conflict conditions of each pair of operations; this module tests these conditions. A strategy changes a few lines of the table. The option
 ``hoodie.write.lock.conflict.resolution.strategy`` chooses it by the name of Hudi's class.
 
-Invariant: a condition that cannot be judged (keys that cannot be read, operations that are not known) counts as met.
+Invariant: a condition that cannot be tested (unreadable keys, unknown operations) counts as met.
 """
 
 from __future__ import annotations
@@ -121,8 +121,8 @@ class Touched:
         operation: the operation of the write.
         appended: the file groups that only got log files.
         keys_of_table: record keys are unique in the table, not in each partition: the table has a record index, or the write's index is global.
-        hashed: whether its file groups are buckets. Another writer may have given another file id to the same bucket.
-        leaves_to_merge: whether a file group to which both have only appended logs is no conflict, because readers merge the rows by event time
+        hashed: whether its file groups are buckets. Another writer may have given a different file id to the same bucket.
+        leaves_to_merge: whether two writes that only append logs to a file group do not conflict, because readers merge their rows by event time
             (``write/non_blocking.py``).
         buckets: the assignment of keys to buckets, as the commit records it (``4:id``); empty if the commit has no record.
     """
@@ -170,7 +170,7 @@ class Touched:
 
     @property
     def brought(self) -> frozenset[str]:
-        """Partitions that may have got new keys. A row in a log can be the first of its key in a bucket, or bring a deleted key back."""
+        """Partitions that may have new keys. A row in a log can be the first row of its key in a bucket, or insert a deleted key again."""
         return self.inserted | {partition for partition, _ in self.appended}
 
 
@@ -214,7 +214,7 @@ class Conflict:
 
 
 def is_final(error: CommitConflictError) -> bool:
-    """Return whether the table's verdict is abort, so that planning again does not help."""
+    """Return whether the verdict is abort, so that another plan does not help."""
     return isinstance(error.conflict, Conflict) and error.conflict.verdict is Verdict.ABORT
 
 
@@ -316,7 +316,7 @@ def _has_other_buckets(mine: Touched, theirs: Touched) -> bool:
 def older_than_log_compaction(mine: Touched, concurrent: Concurrent, own: str) -> Conflict | None:
     """Return the first log compaction that is later than this write (``own``), of a file group to which the write appended a log.
 
-    Readers would consider the write's log as older than the compacted log, which does not contain its rows.
+    The compacted log does not contain the rows of the write, but readers would consider the write's log as the older one.
     """
     for instant, commit in concurrent.completed:
         theirs = Touched.by(commit)

@@ -1,8 +1,8 @@
-"""Early conflict detection: a write that is going to lose stops because of another write's markers, before it has written all its files.
+"""Early conflict detection: a write stops before it has written all its files if the markers of another write show a conflict.
 
-Hudi's ``hoodie.write.concurrency.early.conflict.detection.enable`` with direct markers. Of two living writes that rewrite one file group, the one
-with the greater requested time stops when it makes the marker of that group. It first makes its own marker, and then looks for the other marker, so
-two writes that arrive at the same time see each other. A write that has ended, or whose heartbeat has expired, stops no other.
+Hudi's ``hoodie.write.concurrency.early.conflict.detection.enable`` with direct markers. If two running writes rewrite one file group, the write with
+the greater requested time stops when it makes the marker of that group. It first makes its own marker, and then looks for the other marker. So of two
+simultaneous writes, at least one sees the other. A write that has ended, or whose heartbeat has expired, stops no other.
 
 Early detection saves work. Safety comes from the commit, which finds every conflict that is missed here.
 """

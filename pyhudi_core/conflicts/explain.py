@@ -1,4 +1,4 @@
-"""Explain conflicts (``table.explain_conflict``): find two operations on the timeline, order them by completion, and look them up in the conflict
+"""Explain conflicts (``table.explain_conflict``): find two operations on the timeline, order them by completion, and find their line in the conflict
 table.
 """
 
@@ -49,7 +49,7 @@ SideOrInstant = SideAndCommit | Instant | str
 
 
 def explain(context: TableContext, mine: SideOrInstant, theirs: SideOrInstant) -> ConflictExplanation:
-    """Judge the operation that completed later, or ``mine`` if both are pending.
+    """Return the verdict on the operation that completed later, or on ``mine`` if both are pending.
 
     Raises `InvalidOptionError` if an operation is not on the timeline.
     """

@@ -1,6 +1,5 @@
-"""Explanations why two instants commute or conflict, as values that print well.
-
-Pure. ``table.explain_conflict`` returns one for any two instants; a dry run and `CommitConflictError` have one, too.
+"""The explanation why two instants commute or conflict, as a printable value. Pure. ``table.explain_conflict`` returns one for any two instants; a
+dry run and `CommitConflictError` have one, too.
 """
 
 from __future__ import annotations
@@ -127,7 +126,7 @@ def _reason(conflict: Conflict | None, at_one_time: bool) -> str:
 
 
 def of_conflict(own: str, mine: Touched, conflict: Conflict) -> ConflictExplanation:
-    """Return the explanation of a conflict that a commit met. About the other commit it has only the facts of the conflict."""
+    """Return the explanation of the conflict of a commit. It has only the facts of the conflict about the other commit."""
     groups = frozenset(conflict.file_groups)
     other = Touched(groups, frozenset(conflict.partitions), frozenset(), conflict.operation)
     theirs = Side(conflict.instant.requested_time, conflict.operation, other, conflict.instant.completion_time)

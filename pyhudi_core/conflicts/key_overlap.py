@@ -3,8 +3,8 @@
 If the table has a record index, or the index of a write is global, keys are unique in the table, and the keys of all partitions are compared. Then
 the keys in logs count, too: a row in a log can bring back a deleted key, or be the first row of its key in a bucket.
 
-Specification, "Writer Expectations" 3, last check. The keys that a commit wrote are the rows of its new base files whose commit time is its instant;
-of each file only these two meta columns are read, and only row groups that can hold such rows. Of a log, all rows count.
+Specification, "Writer Expectations" 3, last check. The keys that a commit wrote are in the rows of its new base files whose commit time is its
+instant. Only these two meta columns are read, and only row groups that can have such rows. In a log, all rows count.
 
 Keys become sorted 64-bit hashes. The other commit's hashes are looked up by bisection, and matches are compared as text. Memory is bounded by
 `HASHES` hashes and a batch of rows. A larger write is compared in parts, and the other commit's files are read once for each part.

@@ -3,9 +3,9 @@
 Specification, "Writer Expectations" 3 and "Table Service/Writer Concurrency". ``conflict.find_conflict`` looks up every pair here, and
 docs/conflicts.md is generated from this table.
 
-A line names the conditions under which the two operations conflict, and the verdict for the operation that commits later. It is planned again
-(a write at once, from the new state; a table service when it is scheduled next) or aborted. A losing attempt is always aborted, as the
-specification requires; planning again saves the caller a manual retry. The note of a line explains a difference from the specification.
+A line names the conditions under which the two operations conflict, and the verdict for the operation that commits later. This operation is planned
+again (a write at once, from the new state; a table service when it is next scheduled) or aborted. The losing attempt is always aborted, as the
+specification requires; the new plan saves the caller a manual retry. The note of a line explains a difference from the specification.
 
 A change of columns (alter_schema, which is not in the specification) conflicts with every writer and plan, because readers find the columns of a file
 by its requested time.

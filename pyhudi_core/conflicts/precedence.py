@@ -1,8 +1,8 @@
-"""Precedence: a writer that lost too often reserves its file groups, so that short writes do not overtake a long write again and again.
+"""Precedence: a writer with too many lost attempts reserves its file groups, so that short writes do not overtake a long write repeatedly.
 
-After ``pyhudi.commit.reserve.after`` attempts that lost or waited, a writer writes a claim into the table's folder. The claim names the file
-groups and partitions that its latest attempt touched. Other writers that are about to commit to one of them end their attempt, wait until the claim
-is removed, and plan again. A claim is valid while its writer rewrites the file, as a heartbeat, and until the time that it names. Of two claims, the
+After ``pyhudi.commit.reserve.after`` attempts that lost or waited, a writer writes a claim into the table's folder. The claim names the file groups
+and partitions that its latest attempt touched. If another writer is about to commit to one of them, it ends its attempt, waits until the claim is
+removed, and plans again. A claim is valid while its writer rewrites the file, as a heartbeat, and until the time that it names. Of two claims, the
 older one is served first.
 
 Claims make writes finish, but safety does not depend on them. They are read before the lock is taken, and Hudi's writers ignore them.

@@ -1,6 +1,6 @@
 """Commit requirements: preconditions of a caller for the commit, checked under the lock before anything is published.
 
-The shape is that of the requirements of a commit request in Iceberg's REST catalog: named, serialisable preconditions. A write has any number of
+As the requirements of a commit request in Iceberg's REST catalog, they are named, serialisable preconditions. A write has any number of
 requirements (``table.begin(..., requirements=[...])``). The first requirement that fails ends the write with `CommitRequirementError`. The write is
 not planned again, because its content depends on the requirement.
 
@@ -50,8 +50,8 @@ class TableState:
         """Iterate over commits that completed after a time, newest first. With ``key``, only over commits with an extra metadata key that begins with
         ``key``.
 
-        Includes archived commits. Opens files of the archived timeline only if they can contain a commit that completed after the time, because this
-        runs under the lock. Raises `CorruptTimelineError` if archived commits cannot be read.
+        Includes archived commits. This runs under the lock, so a file of the archived timeline is opened only if it can contain a commit that
+        completed after the time. Raises `CorruptTimelineError` if archived commits cannot be read.
         """
         return commits_holding(self.context.folder, key, time, self.timeline)
 

@@ -38,8 +38,8 @@ def _silent(area: str, done: int, total: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class CheckOptions:
-    """What to examine: ``keys`` compares all record keys (the only part that reads rows); ``limits`` bound it;
-    ``progress`` is called with each step.
+    """The scope of the examination. ``keys``: compare all record keys (only this reads rows); ``limits``: the limits; ``progress``: called with each
+    step.
     """
 
     keys: bool = True
@@ -53,7 +53,7 @@ class CheckOptions:
 
 
 def check(opened: OpenedTable, options: CheckOptions | None = None) -> CheckReport:
-    """Examine the table. Damage raises nothing; `HudiError` is raised only if the storage itself cannot be used at all."""
+    """Examine the table. Damage raises no error; `HudiError` is raised only if the storage itself cannot be used."""
     chosen = options or CheckOptions()
     runtime = opened.runtime
     exam = Examination(ReadOnlyStorage(opened.storage), runtime, chosen.limits, chosen.progress, runtime.clock.now_ms())

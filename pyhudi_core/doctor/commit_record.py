@@ -1,7 +1,7 @@
 """Examine the commit record, and decided commits that are not published yet.
 
-The record names the files that a decided commit creates. Like any file its content is untrusted, so names are checked: only completed files of the
-timeline and staged objects of this package are allowed.
+The record names the files that a decided commit creates. Like any file, the record is untrusted, so its names are checked: only completed files of
+the timeline and staged objects of this package are allowed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _BY_RESERVATION = {*map(str, PLANNED), str(Action.SAVEPOINT)}
 
 
 def examine(exam: Examination) -> None:
-    """Examine the record and its intent; a decided and unpublished commit is kept for the next areas."""
+    """Examine the record and its intent. A decided and unpublished commit is passed to the next areas."""
     records = exam.below(_AREA, layout.COMMIT_RECORD)
     exam.counts["commit records"] = len(records)
     exam.add_summary(_AREA, f"{len(records)} record files")

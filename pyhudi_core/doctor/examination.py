@@ -1,9 +1,9 @@
 """The state of one examination: the known facts, bounded reads, and the findings.
 
 Invariants
-- no module of the doctor changes the storage: `Examination` holds a `ReadOnlyStorage`, also inside its context;
+- no module of the doctor changes the storage: `Examination` and its context have only a `ReadOnlyStorage`;
 - a failure during a read becomes a finding, and unexamined data is never reported as sound;
-- reads are bounded by `Limits`, judged by listed sizes before anything is fetched.
+- reads are bounded by `Limits`; the listed sizes are checked before a file is read.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Limits:
         metadata_bytes: largest file under ``.hoodie`` that is read.
         instants: completed instants whose content is read, newest first.
         data_files: files in partitions.
-        footers: base files whose footer is read; with more files than that, the metadata table's indexes are not examined.
+        footers: base files whose footer is read; with more base files, the metadata table's indexes are not examined.
         keys_in_memory: record keys in memory at once; more keys are compared in several passes over the files.
         key_rows: rows of a partition whose keys are compared; None for all.
         metadata_table_bytes: bytes of the metadata table's list of files that are read.
@@ -72,7 +72,7 @@ class Limits:
 class Examination:
     """The state of an examination: the known facts about the table.
 
-    ``config`` and ``context`` are None if the properties cannot be used. ``decided``, ``living`` and ``dead`` are requested times: of decided but
+    ``config`` and ``context`` are None if the properties cannot be used. ``decided``, ``living`` and ``dead`` are requested times of decided but
     unpublished commits, of writers that run or may run, and of dead writers. ``archived`` has the requested times of archived commits.
     """
 
@@ -132,7 +132,7 @@ class Examination:
             self.findings.append(Finding(kind, severity, area, masked_text(what), place, instant, advice, count))
 
     def not_examined(self, area: Area, what: str, where: str | None = None, what_to_do: str | None = None) -> None:
-        """Record that something was not examined. If several areas cannot examine the same thing, it is one finding, of the first area."""
+        """Record that something was not examined. If several areas cannot examine the same thing, the first area has the only finding."""
         known = (FindingKind.NOT_EXAMINED, masked_text(what), None if where is None else masked_text(where))
         if any((found.kind, found.what, found.where) == known for found in self.findings):
             self.incomplete.add(area)

@@ -63,7 +63,9 @@ def examine(exam: Examination, listed: Listed, later: Mapping[Instant, CommitMet
 
 
 def named_by(exam: Examination | None, commits: Mapping[Instant, CommitMetadata]) -> Named:
-    """Return the files that commits name, in the order of completion, so that later commits count. With ``exam``, contradictions become findings."""
+    """Return the files that commits name. Commits are read in the order of completion, so the later one counts. With ``exam``, contradictions become
+    findings.
+    """
     found = Named()
     for instant, commit in sorted(commits.items(), key=lambda item: item[0].completion_time or item[0].requested_time):
         for stat in commit.stats:

@@ -1,4 +1,4 @@
-"""Compare the ranges of consistent hashing with the file groups: each partition's metadata must name every file group, and no replaced one.
+"""Compare the ranges of consistent hashing with the file groups: the metadata of a partition must name every file group, and no replaced file group.
 
 Rows are not hashed. A clustering finds a key that is in the wrong bucket.
 """

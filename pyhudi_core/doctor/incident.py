@@ -15,7 +15,7 @@ from typing import Any
 
 from pyhudi_core.errors import CorruptionError, HudiError, StorageError, UnsafePathError
 from pyhudi_core.formats.avro.container import MAGIC, decode_record
-from pyhudi_core.lock.holder import describe_foreign, is_gone, parse_holder
+from pyhudi_core.lock.file_system import describe_foreign, is_gone, parse_holder
 from pyhudi_core.lock.storage_lock_file import LOCK_FILE, LOCK_FOLDER, LockFile, Owner
 from pyhudi_core.metadata_table.names import FILES, FOLDER
 from pyhudi_core.model.file_names import PARTITION_METAFILE

@@ -1,4 +1,4 @@
-"""Examine record keys: in the latest slices, each key exists once in its partition (promise: no two live rows share a record key).
+"""Examine record keys: in the latest slices, each key exists once in its partition (promise: two visible rows never have the same key).
 
 Keys are compared as Arrow columns. If a partition has more keys than the limit in memory, it is read in several passes, and each pass compares the
 keys with one remainder of their hash. So memory is bounded, and the result is exact.
@@ -97,7 +97,7 @@ def _report_duplicates(exam: Examination, partition: str, keys: pa.ChunkedArray,
 
 @dataclass(frozen=True, slots=True)
 class SliceKeys:
-    """The keys of one file slice, merged with its logs. A file that cannot be read is a finding, and has no keys."""
+    """The keys of one file slice, merged with its logs. An unreadable file is a finding, and has no keys."""
 
     exam: Examination
     snapshot: Snapshot

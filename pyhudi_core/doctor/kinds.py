@@ -10,10 +10,8 @@ from enum import StrEnum
 
 
 class Severity(StrEnum):
-    """How bad a finding is.
-
-    ``info``: nothing to do. ``repairable``: readers see the right rows, and the next write repairs it. ``warning``: a person should
-    check it. ``error``: readers or writers fail, or read wrong rows.
+    """The severity of a finding. ``info``: nothing to do. ``repairable``: readers see the correct rows, and the next write repairs the table.
+    ``warning``: a person should check it. ``error``: readers or writers fail, or read wrong rows.
     """
 
     INFO = "info"
@@ -45,7 +43,7 @@ class Area(StrEnum):
 
 
 class FindingKind(StrEnum):
-    """Kinds of findings; their texts mean the same in every release."""
+    """Kinds of findings; their names have the same meaning in every release."""
 
     NO_TABLE = "no_table"
     PROPERTIES_DAMAGED = "properties_damaged"

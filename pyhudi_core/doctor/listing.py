@@ -1,7 +1,7 @@
 """List the table's folder once: folders, data files and other files.
 
-Each folder is listed by a separate call, so that one unreadable folder (for example a symbolic link that leads out of the table) does not hide the
-rest. The folders of one level are listed in parallel, as far as the storage benefits from it.
+Each folder is listed by a separate call, so that an unreadable folder (for example a symbolic link that leads out of the table) does not hide other
+folders. The folders of one level are listed in parallel if this is faster on the storage.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Examine locks: who holds the lock since when, whether the holder can still be running, and whether all writers use the same lock.
+"""Examine locks: the holder and the begin of the holding, whether the holder can still be running, and whether all writers use the same lock.
 
-Covers the lock file of Hudi's FileSystemBasedLockProvider (which this package uses too), that of its StorageBasedLockProvider, and the audit of past
-holdings.
+The module examines the lock files of Hudi's FileSystemBasedLockProvider (which this package uses, too) and StorageBasedLockProvider, and the audit of
+past holdings.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from pyhudi_core.doctor.read_only import ReadOnlyStorage
 from pyhudi_core.errors import LockIdentityError
 from pyhudi_core.lock import audit
 from pyhudi_core.lock.base import refuse_other_lock
-from pyhudi_core.lock.file_system import DEFAULT_FOLDER, FileSystemOptions
-from pyhudi_core.lock.holder import describe_foreign, is_gone, parse_holder
+from pyhudi_core.lock.file_system import DEFAULT_FOLDER, FileSystemOptions, describe_foreign, is_gone, parse_holder
 from pyhudi_core.lock.storage_lock_file import LOCK_FILE, LOCK_FOLDER, LockFile, Owner
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.storage.base import ObjectInfo

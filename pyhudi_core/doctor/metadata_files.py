@@ -1,8 +1,7 @@
 """Compare three sources: the files that the metadata table lists, the files that commits name, and the files in the folders.
 
-A file that neither a commit nor the metadata table names is not reported here: both agree that it is not valid.
-
-In the texts of the findings, "it" is the metadata table.
+If neither a commit nor the metadata table names a file, it is not reported here: both agree that it is not valid. In the texts of the findings, "it"
+is the metadata table.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Compare column statistics of the metadata table with the footers of the newest base files.
 
-Readers skip a file if its statistics say that it holds no matching row; so bounds narrower than the file's hide rows, and wider bounds only cost
+Readers skip a file if its statistics exclude matching rows. So bounds that are narrower than the values of the file hide rows; wider bounds only cost
 time. Not compared are columns whose type in the file differs from the table's, texts that writers may have truncated, tables with renamed columns,
 and statistics that this package's readers do not trust (`trusted_stats`).
 """

@@ -38,7 +38,7 @@ _SERVICES = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERIN
 
 
 def examine(exam: Examination) -> None:
-    """Judge every pending instant, then the heartbeats without a pending instant."""
+    """Examine every pending instant, and then the heartbeats without a pending instant."""
     pending = exam.timeline.pending
     beats = {_time(info): info for info in exam.below(Area.HEARTBEATS, f"{layout.HEARTBEATS}/")}
     exam.counts["heartbeats"] = len(beats)

@@ -1,8 +1,8 @@
 """Examine columns, row counts and logs: whether each file can be read with the schema of the commits, whether the footers have the row counts of the
 commits, and whether log files are undamaged.
 
-Only footers and the headers of log blocks are read, no rows. If there are too many files, the newest are examined. The files are found by commits and
-listing. The metadata table is examined separately, so a damaged metadata table hides nothing here.
+Only footers and the headers of log blocks are read, no rows. If there are too many files, the newest are examined. This examination finds the files
+by the commits and the listing, not by the metadata table. So a damaged metadata table hides nothing here.
 """
 
 from __future__ import annotations

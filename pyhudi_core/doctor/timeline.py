@@ -1,7 +1,7 @@
 """Examine the active timeline: names, times, states that belong together, and the content of every file (specification, "Timeline").
 
-A completed file may exist without a requested file, because readers do not need that; an inflight file may not. Savepoints have no requested file,
-and have the requested time of the commit that they keep.
+A completed file may exist without a requested file, because readers do not need the requested file. An inflight file may not. Savepoints have no
+requested file, and have the requested time of the commit that they keep.
 """
 
 from __future__ import annotations

@@ -16,8 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.engine.base import ORDER, SORT, TASK, Dataset, KeyColumns, Slot, SourceCounts
-from pyhudi_core.engine.grouping import Ints
+from pyhudi_core.engine.base import ORDER, SORT, TASK, Dataset, Ints, KeyColumns, Slot, SourceCounts
 from pyhudi_core.model.schema_cast import refuse_invalid
 
 Part = Iterable[pa.RecordBatch]

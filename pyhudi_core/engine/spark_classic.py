@@ -135,6 +135,11 @@ class Classic:
         found: list[bytes] = self.spark.sparkContext.parallelize(sent, len(sent)).mapPartitions(run).collect()
         return found
 
+    def spread(self, values: Sequence[bytes]) -> DataFrame:
+        """Return the values as one row for each task. The rows of a list would be in one task for each core, however large."""
+        rows = self.spark.sparkContext.parallelize([(value,) for value in values], len(values))
+        return self.spark.createDataFrame(rows, "value binary", verifySchema=False)
+
     def ship(self, archive: str) -> None:
         self.spark.sparkContext.addPyFile(archive)
 

@@ -105,21 +105,24 @@ class Connect:
         return held
 
     def run_each(self, sent: Sequence[Any], run: Callable[[Iterable[Any]], Iterator[bytes]]) -> list[bytes]:
-        pickled = [CloudPickleSerializer().dumps(value) for value in sent]
-        rows = pa.table(
-            {"task": pa.array(salts_for(len(sent)), pa.int32()), "number": range(len(sent)), "value": pickled}
-        )
-        spread = self.spark.createDataFrame(rows).repartition(len(sent), "task")
+        spread = self.spread([CloudPickleSerializer().dumps(numbered) for numbered in enumerate(sent)])
 
         def each(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
-                values = (CloudPickleSerializer().loads(value) for value in batch.column("value").to_pylist())
-                made = pa.array(list(run(values)), pa.binary())
-                yield pa.RecordBatch.from_arrays([batch.column("number"), made], names=["number", "made"])
+                for packed in batch.column("value").to_pylist():
+                    number, value = CloudPickleSerializer().loads(packed)
+                    made = list(run([value]))
+                    yield pa.RecordBatch.from_arrays(
+                        [pa.array([number], pa.int64()), pa.array(made, pa.binary())], names=["number", "made"]
+                    )
 
         found = spread.mapInArrow(each, "number long, made binary").toArrow().sort_by("number")
         made: list[bytes] = found.column("made").to_pylist()
         return made
+
+    def spread(self, values: Sequence[bytes]) -> Any:
+        rows = pa.table({"task": pa.array(salts_for(len(values)), pa.int32()), "value": pa.array(values, pa.binary())})
+        return self.spark.createDataFrame(rows).repartition(len(values), "task").select("value")
 
     def ship(self, archive: str) -> None:
         self.spark.addArtifact(archive, pyfile=True)

@@ -18,7 +18,6 @@ from pyhudi_core.engine.reading import EngineFiles, Reading, ReadTask, TaskGroup
 from pyhudi_core.engine.spark_collect import quoted
 from pyhudi_core.engine.spark_executors import refuse_unfit_executors
 from pyhudi_core.engine.spark_rows import in_task, pickled
-from pyhudi_core.engine.spark_salts import salts_for
 from pyhudi_core.engine.spark_sessions import session_of
 from pyhudi_core.engine.spark_settings import under_settings
 
@@ -26,6 +25,8 @@ _TASK_BYTES, _MOST_TASKS = 32 << 20, 16
 """The minimum bytes of one Spark task, and the maximum number of Spark tasks for each core."""
 _PAYLOAD = 1 << 20
 """The maximum bytes of the tasks that are sent to a Spark task."""
+_SAMPLE = 64
+"""The number of tasks whose bytes are measured before all are pickled, which takes 20 s for a million."""
 _FEW_BRANCHES = 4
 """The maximum number of branches of a frame with small files. Each branch costs about 30 ms of planning, and a start of Python when it is read."""
 
@@ -154,7 +155,7 @@ def _native_scan(spark: SparkSession, files: EngineFiles) -> DataFrame:
 def _scan_in_tasks(spark: SparkSession, tasks: Sequence[ReadTask], wanted: int, schema: pa.Schema) -> DataFrame:
     """Read tasks in the executors, consecutive ones in one of ``wanted`` Spark tasks, or more if their payload would be large.
 
-    A few tasks are sent with the function. Many are rows, each of which goes to its own Spark task: otherwise each would get the tasks of all.
+    A few tasks are sent with the function. Many are rows, each in its own Spark task: otherwise each would get the tasks of all.
     """
     packs = _packed(tasks, -(-len(tasks) // max(1, wanted)))
     is_small = sum(map(len, packs)) <= _PAYLOAD
@@ -167,16 +168,14 @@ def _scan_in_tasks(spark: SparkSession, tasks: Sequence[ReadTask], wanted: int, 
                     for rows in each.batches():
                         yield rows if rows.schema.names == schema.names else rows.select(schema.names)
 
-    if is_small:
-        frame = spark.range(0, len(packs), numPartitions=len(packs))
-    else:
-        given = spark.createDataFrame(list(zip(salts_for(len(packs)), packs, strict=True)), "task int, tasks binary")
-        frame = given.repartition(len(packs), "task").select("tasks")
+    frame = spark.range(0, len(packs), numPartitions=len(packs)) if is_small else session_of(spark).spread(packs)
     return frame.mapInArrow(in_task(run, schema), spark_types.to_spark(schema))
 
 
 def _packed(tasks: Sequence[ReadTask], count: int) -> list[bytes]:
     """Return consecutive tasks, ``count`` of them pickled together, or fewer so that no pack is too large for a payload."""
+    some = tasks[:: -(-len(tasks) // _SAMPLE)]
+    count = max(1, min(count, _PAYLOAD * len(some) // (2 * len(pickled([some])[0]))))
     while True:
         packs = pickled([tasks[n : n + count] for n in range(0, len(tasks), count)])
         largest = max(map(len, packs))

@@ -77,6 +77,10 @@ class Session(Protocol):
         """Run a function on each value in a separate task; return the results, one for each value, in order."""
         ...
 
+    def spread(self, values: Sequence[bytes]) -> Any:
+        """Return a frame with the values in the binary column ``value``, each in its own task."""
+        ...
+
     def ship(self, archive: str) -> None:
         """Let workers of the session import the packages in a file."""
         ...

@@ -19,8 +19,7 @@ from typing import IO, Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from pyhudi_core.engine.base import Dataset, Source, TaskFunction, TaskInfo, sorted_counts
-from pyhudi_core.engine.grouping import Ints
+from pyhudi_core.engine.base import Dataset, Ints, Source, TaskFunction, TaskInfo, sorted_counts
 from pyhudi_core.engine.local import LocalDataset, LocalEngine, Part, counted, row_order
 from pyhudi_core.runtime.base import Executor
 

@@ -113,19 +113,27 @@ def job_errors() -> Iterator[None]:
         except Exception as error:
             if not _is_of_a_job(error):
                 raise
-            is_ended = any(each in str(error) for each in _ENDED)
+            said = str(error)
+            hint = next((hint for texts, hint in _HINTS.items() if any(text in said for text in texts)), _MEND)
             raise CommitAbortedError(
-                f"Spark could not compute the rows: {_reason(str(error))}",
-                hint=f"Nothing of them is in the table. {_MORE_MEMORY if is_ended else _MEND}, then write it again.",
+                f"Spark could not compute the rows: {_reason(said)}",
+                hint=f"Nothing of them is in the table. {hint}, then write it again.",
             ) from error
 
 
-_ENDED = ("ExecutorLostFailure", "OutOfMemoryError", "Connection reset", "Python worker exited unexpectedly")
-"""Texts of a failure whose process ended. The kernel or a manager of the cluster kills one whose memory is full, and Spark's text does not say so."""
+_ENDED = ("ExecutorLostFailure", "MemoryError", "Connection reset", "Python worker exited unexpectedly")
+"""Texts of a failure whose process had no memory left, or ended. The kernel or a manager of the cluster kills a process whose memory is full, and
+Spark's text does not say so. Python, Arrow and Java each have an error whose name ends with ``MemoryError``.
+"""
 _MORE_MEMORY = (
-    "An executor or its Python process ended, perhaps because its memory was full: see the log of the cluster's manager, and give more "
-    "`spark.executor.memory` (the JVM) or `spark.executor.memoryOverhead` (Python)"
+    "The memory of an executor or of its Python process was full, or the process ended for another reason: see the log of the cluster's manager, and "
+    "give more `spark.executor.memory` (the JVM), `spark.executor.memoryOverhead` (Python) or `spark.executor.pyspark.memory` (Python, if it is set)"
 )
+_CANCELLED = ("SPARK_JOB_CANCELLED", "OPERATION_CANCELED")
+_HINTS = {
+    _CANCELLED: "Somebody cancelled the job: by its tag or group, in Spark's UI, or Ctrl-C. See that it is wanted",
+    _ENDED: _MORE_MEMORY,
+}
 _MEND = (
     "Mend what made the DataFrame fail (its own `count()` may not compute all columns: try "
     '`frame.write.format("noop").mode("overwrite").save()`)'
@@ -143,14 +151,12 @@ _TRACE = "Traceback (most recent call last)"
 
 
 def _reason(text: str) -> str:
-    """Return the line of Spark's text with the reason: the last line of a traceback, or Java's innermost cause."""
+    """Return the line of Spark's text with the reason: the first line after the calls of a traceback, or Java's innermost cause."""
     before, traced, after = text.partition(_TRACE)
-    own = after if traced else before.rpartition("Caused by: ")[2]
-    lines = [line.rstrip() for line in own.splitlines() if line.strip()]
-    if traced:
-        lines = [line for line in lines if line[0] not in " \t"]
-    found = next((line for line in lines if _NAMED.search(line)), lines[0] if lines else "no reason is given")
-    return f"{found.strip():.500}"
+    own = after.removeprefix(":") if traced else before.rpartition("Caused by: ")[2]
+    lines = [line.rstrip() for line in own.splitlines() if line.strip() and not (traced and line[0] in " \t")]
+    named = lines if traced else filter(_NAMED.search, lines)
+    return f"{next(iter(named), lines[0] if lines else 'no reason is given').strip():.500}"
 
 
 def lost_session(error: BaseException) -> ConfigError | None:

@@ -1,8 +1,8 @@
 """List the names of data files from the storage. (The metadata table is another source, in a higher layer.)
 
-A folder is a partition if it holds ``.hoodie_partition_metadata`` (in any of its forms), at any depth, also below another partition. The root is
-the only partition of a table without partition fields, and needs no such file. Hudi's Spark finds partitions by the same rules. A folder with
-``.hoodie`` is another table, and nothing below it belongs to this one.
+A folder is a partition if it holds ``.hoodie_partition_metadata`` (in any of its forms), at any depth, also below another partition. The root is the
+only partition of a table without partition fields, and needs no such file. Hudi's Spark finds partitions by the same rules. A folder with ``.hoodie``
+is another table, and nothing below it belongs to this table.
 
 The given executor lists folders with as many concurrent calls as the storage supports well (`Capabilities.parallel_calls`).
 """
@@ -43,7 +43,7 @@ def _never(_name: str) -> bool:
 
 @dataclass(slots=True)
 class StorageListing:
-    """Lists folders, each at most once, so that one snapshot sees one state of each.
+    """Lists each folder at most once, so that a snapshot sees one state of the folder.
 
     ``settled`` is the handle's cache of their files, and ``is_settled`` says which files may be cached.
     """

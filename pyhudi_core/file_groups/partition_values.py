@@ -1,7 +1,7 @@
 """The values of partition columns, taken from the folder of a file.
 
 A global index may keep a row in its folder although its partition column has changed (the default of the record index); the file then holds the new
-value. The folder's value is used, as in Hudi, because partitions are pruned by it: so a row is found by the value that readers see. If the folder's
+value. As in Hudi, the folder's value is used, because it prunes partitions: so a row is found by the value that readers see. If the folder's
 value is ambiguous (texts that are null or empty, times, formatted values), the file's value is used.
 """
 

@@ -38,7 +38,7 @@ def rows_of_slices(context: TableContext, slices: Iterable[FileSlice]) -> int | 
 def most_rows_of_slices(context: TableContext, visibility: Visibility, slices: Iterable[FileSlice]) -> int:
     """Return an estimate of the maximum number of rows of the slices: a row in a base file and in a log counts twice.
 
-    Files that no commit names and whose footers are not read count by their size: they are assumed to have as many rows per byte as the known base
+    For other files (no commit names them, and their footers are not read), the size gives the estimate: as many rows per byte as in the known base
     files, because logs have fewer. Without known files, the option hoodie.copyonwrite.record.size.estimate gives the size of a row.
     """
     files = [file for piece in slices for file in piece.files]

@@ -24,7 +24,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from pyhudi_core.errors import ConfigError, CorruptBaseFileError, ObjectNotFoundError, UnsafePathError
+from pyhudi_core.errors import (
+    ConfigError,
+    CorruptBaseFileError,
+    CorruptHFileError,
+    ObjectNotFoundError,
+    UnsafePathError,
+)
 from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.formats.hfile import HFileReader
@@ -45,6 +51,7 @@ INDEX_INFO = b"INDEX_INFO"
 BY_FILE = "HoodieBootstrapFilePartitionInfo"
 BY_PARTITION = "HoodieBootstrapPartitionMetadata"
 INFO = "HoodieBootstrapIndexInfo"
+_HINT = "Restore the file from a copy, or bootstrap a new table."
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +118,9 @@ def rows_of_skeleton(storage: Storage, path: str) -> RowsFile | None:
             info = decode_record(index.info.get(INDEX_INFO, b""), INFO, path=INDEX_BY_FILE) if found else {}
     except ObjectNotFoundError:
         return None
+    except CorruptHFileError as error:
+        error.hint = _HINT
+        raise
     return _rows_file(storage, decode_record(found[0], BY_FILE, path=INDEX_BY_FILE), info) if found else None
 
 
@@ -180,7 +190,7 @@ def _rows_file(storage: Storage, entry: dict[str, Any], info: dict[str, Any]) ->
             f"The bootstrap index has an impossible entry: {error}",
             path=INDEX_BY_FILE,
             detail=str(error),
-            hint="Restore the file from a copy, or bootstrap a new table.",
+            hint=_HINT,
         ) from error
     return RowsFile(open_source(storage, folder), path, length, modified_ms)
 

@@ -5,7 +5,7 @@ the file is older than the active timeline, every reader treats it as a file of 
 timeline.
 
 The files must be listed before the timeline is read: a writer is on the timeline before its first file exists, and its commit is there before it is
-archived. So a listed file never counts as one without an owner while its writer can still commit it.
+archived. So while a writer can still commit a listed file, the file never counts as a file without an owner.
 """
 
 from __future__ import annotations

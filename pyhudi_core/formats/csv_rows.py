@@ -1,7 +1,7 @@
 """Cut CSV files into blocks of whole rows, and check their quotes.
 
-Arrow repairs wrong quotes without a word. It reads a field from a quote that nothing closes to the end of the file, and a field with letters behind
-its closing quote up to some later quote. In both cases the rows in between are gone: they are a part of one value.
+Arrow repairs wrong quotes without a word. If no quote closes a field, Arrow reads the field to the end of the file. If letters follow the closing
+quote, Arrow reads the field to some later quote. In both cases the rows in between become a part of one value.
 
 Arrow's own reader of streams is not used. It reads ahead in a thread; if it is dropped while this thread reads a file of Python, such as an object in
 a store, it waits for the thread with the interpreter's lock in its hands, for ever.

@@ -7,7 +7,7 @@ equal files.
 
 Invariants
 - damaged files raise `CorruptTimelineError`, and files that inflate beyond the limit `LimitExceededError`;
-- memory is bounded by the limit, whatever the file declares;
+- memory is bounded by the limit, whatever the file declares; each row takes a byte of the file, because no two rows are equal;
 - a search by time reads three narrow columns; the bytes of an instant need only its own row group.
 """
 
@@ -31,7 +31,7 @@ from pyhudi_core.formats.base_file.parquet_pages import largest_page
 from pyhudi_core.model.records import AVRO_SCHEMAS
 
 MAX_BYTES = 256 << 20
-MAX_ROWS = 10_000_000
+MAX_ROWS = 2_000_000
 NONCE = "pyhudi.nonce"
 
 _TIMES = ("instantTime", "completionTime", "action")
@@ -124,7 +124,7 @@ class HistoryFileReader:
             self._footer = raw_footer(source)
             self._reader = BaseFileReader(source, path)
             rows = self._reader.row_group_rows
-            if min(rows, default=0) < 0 or sum(rows) > MAX_ROWS:
+            if min(rows, default=0) < 0 or sum(rows) > min(MAX_ROWS, source.size()):
                 raise ValueError(f"it is said to have {sum(rows)} rows")
             self._check_schema(self._reader.schema)
 

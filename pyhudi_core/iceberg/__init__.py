@@ -11,7 +11,7 @@
 - `catalogs`: the same state in a catalog of pyiceberg.
 
 Invariants
-- Creating ``metadata/v<n>.metadata.json``, which must not exist, decides a state. Everything that the file names is already written. A crash before
+- The creation of ``metadata/v<n>.metadata.json``, which must not exist, decides a state. All files that it names are already written. A crash before
   this step changes nothing; after this step the sync is finished. The next reader of the versions updates ``version-hint.text``.
 - A snapshot has the id of its Hudi instant, so a commit has at most one snapshot.
 - A kept snapshot names no file that a clean or a restore of this project deletes: `retention` removes the snapshot first.

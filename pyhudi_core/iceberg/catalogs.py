@@ -1,4 +1,5 @@
-"""The table's Iceberg metadata in a catalog of pyiceberg (SQL, REST, Glue, Hive): the same snapshots, schemas and properties, in one commit there.
+"""The table's Iceberg metadata in a catalog of pyiceberg (SQL, REST, Glue, Hive): the same snapshots, schemas and properties, in one commit to the
+catalog.
 
 The first sync registers the table; later syncs add the missing snapshots, and remove those that are no longer kept. So a catalog writes its own
 ``*.metadata.json``, while manifests and data files are shared. A table of that name with another UUID, or with snapshots of another program, is
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
 
 
 def bring(context: TableContext, metadata: TableMetadata, catalog: Catalog | str, name: str) -> bool:
-    """Bring the table ``name`` of a catalog to this state; returns whether the catalog was changed. A text names a catalog of pyiceberg's
+    """Update the table ``name`` of a catalog to this state; return whether the catalog was changed. A text names a catalog of pyiceberg's
     configuration.
 
-    Raises `UnsupportedTableError` if a table of that name is another table, and `TableError` with the catalog's message if it refuses.
+    Raises `UnsupportedTableError` if the name belongs to another table, and `TableError` with the catalog's message if the catalog refuses.
     """
     with from_extra("iceberg", "A catalog of Iceberg"):
         from pyiceberg.catalog import load_catalog  # noqa: PLC0415

@@ -1,9 +1,9 @@
 """The columns of a table as an Iceberg schema: stable field ids, and the name mapping by which readers find the columns of files without ids.
 
-Iceberg's specification, "Schemas", "Schema Evolution" and "Column Projection". A column keeps its id while it is the same column for Hudi: by its
-number, if ``table.alter`` has given the columns numbers (``model/internal_schema.py``), otherwise by its name. A name mapping applies to all files,
-so a name that meant another column in an older file cannot be mapped. Such a table is refused; so is a table with a type that Iceberg does not have,
-or with a change of type that Iceberg does not allow.
+Iceberg's specification, "Schemas", "Schema Evolution" and "Column Projection". A column keeps its id while it is the same column for Hudi: the same
+number, if ``table.alter`` has given the columns numbers (``model/internal_schema.py``), otherwise the same name. A name mapping applies to all files,
+so a name cannot be mapped if it belongs to another column in an older file. Such a table is refused; so is a table with a type that Iceberg does not
+have, or with a change of type that Iceberg does not allow.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class IcebergColumns:
     Attributes:
         fields: the fields of the schema, in the form of its JSON.
         last_id: the greatest id that a column ever had.
-        mapping: the name mapping, in the form of its JSON. It has all names of the columns in files. It also has meta columns and dropped columns,
+        mapping: the name mapping, in the form of its JSON. It has all names that columns have in files, and also meta columns and dropped columns,
             because some readers look up each column of a file.
         numbers: the ids of Hudi's column numbers; empty if columns have none.
     """

@@ -1,8 +1,7 @@
 """Find the base files that a commit adds and removes, as entries of Iceberg's manifests; and all base files of a state.
 
 Only base files are included: for a merge-on-read table, this is the read-optimized state. Rows in logs are Avro or Parquet inside log blocks, which
-no Iceberg reader can read. Positional deletes for them would hide old versions of rows without showing the new versions: the table never had such a
-state.
+no Iceberg reader can read. Positional deletes would hide old versions of rows without showing the new versions; the table never had such a state.
 """
 
 from __future__ import annotations

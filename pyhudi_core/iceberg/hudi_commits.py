@@ -1,8 +1,7 @@
 """Compare the timeline with the Iceberg metadata: commits to add, undone instants, cleans that deleted files.
 
-The metadata stores the requested times of all synced instants of the active timeline (`SYNCED`). So a commit that completes late, or out of the
-order of its requested time, is found like any other commit. If commits may have been archived before a sync, the state is built again from its
-files.
+The metadata stores the requested times of all synced instants of the active timeline (`SYNCED`). So every commit is found, even if it completes late
+or out of the order of requested times. If commits may have been archived before a sync, the state is built again from its files.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class Difference:
         commits: the commits that the metadata does not have, in the order of their completion.
         undone: requested times of commits in the metadata that a restore or a rollback has undone.
         cleans: completed cleans that the metadata does not have.
-        again: why the state must be built again from all files; empty if it need not.
+        again: why the state must be built again from all files; empty if the commits are enough.
     """
 
     commits: tuple[Instant, ...] = ()

@@ -1,10 +1,10 @@
 """Iceberg's partition fields of a table, and their values for the folder of a file.
 
 A partition column whose folder names contain its values is an identity field. Folders of a time-based key generator are truncations of a column of
-numbers, if their unit has a fixed length (seconds, minutes, hours, days of UTC). Iceberg readers skip files by these values, so a file has them only
-if they are valid for each of its rows. This means that its folder names them unambiguously (not the default folder, which means null and ""), and
-that its statistics do not contradict them (a global index may leave a row in its old folder). Other files are in the unpartitioned spec 0 of the
-same table. Statistics must prove a truncation, because a null is in the folder of 1970-01-01.
+numbers, if their unit has a fixed length (seconds, minutes, hours, days of UTC). Iceberg readers skip files by these values, so a file has the values
+only if they are valid for each of its rows. So the name of its folder must be unambiguous (the default folder means null and ""), and its statistics
+must not contradict the values (a global index may leave a row in its old folder). Other files are in the unpartitioned spec 0 of the same table.
+Statistics must prove a truncation, because a null is in the folder of 1970-01-01.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Decide which Iceberg snapshots stay, and remove the objects of all others.
+"""Choose the Iceberg snapshots that stay, and remove the objects of all others.
 
 A snapshot is removed before a file that it names is deleted: cleaning calls `let_go` with the files that it will delete, and a restore calls `undo`
 with the commits that it undoes. Both write a new version of the metadata before the first file is deleted. History is linear: a file that a snapshot
-removed is in no later snapshot. So all snapshots before the newest snapshot that removed a deleted file are removed.
+removed is in no later snapshot. So for the deleted files, find the newest snapshot that removed one of them; all earlier snapshots are removed.
 """
 
 from __future__ import annotations

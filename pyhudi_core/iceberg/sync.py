@@ -1,4 +1,4 @@
-"""Update the Iceberg metadata to the newest state of the table: `sync`; see the package's text for the order of its steps.
+"""Update the Iceberg metadata to the newest state of the table (`sync`). The docstring of the package has the order of the steps.
 
 Each commit that the metadata does not have becomes one snapshot, in the order of completion; all of them together are one new version of the
 metadata. The first sync makes one snapshot of the complete state. Its cost grows with the table; the cost of later syncs grows with their commits.
@@ -62,7 +62,7 @@ def to_do(context: TableContext) -> Difference:
 
 
 def sync(context: TableContext, progress: Progress | None = None) -> Synced:
-    """Sync. Raises `UnsupportedTableError` for a table that Iceberg cannot show, and for metadata of another program; then nothing was changed."""
+    """Sync. Raises `UnsupportedTableError`, and changes nothing, for a table that Iceberg cannot represent, and for metadata of another program."""
     refuse_unfit(context)
     for _ in range(retention.TRIES):
         found = table_metadata.load(context.storage)
@@ -79,9 +79,8 @@ def sync(context: TableContext, progress: Progress | None = None) -> Synced:
 
 
 def follow(context: TableContext) -> None:
-    """Bring existing metadata to the newest state, after a restore.
-
-    A failure here does not affect the restore. A table without metadata is not opened again.
+    """Update existing metadata to the newest state after a restore. A failure here does not affect the restore. A table without metadata is not
+    opened again.
     """
     try:
         if table_metadata.exists(context.storage):
@@ -94,14 +93,14 @@ def follow(context: TableContext) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Staying:
-    """Files that a clean must keep, because the metadata names them and cannot follow the table. ``why`` is empty without such files."""
+    """Files that a clean must keep, because the metadata names them and cannot be synced. ``why`` is empty without such files."""
 
     paths: frozenset[str] = frozenset()
     why: str = ""
 
 
 def let_go(context: TableContext, paths: Iterable[str]) -> Staying:
-    """Remove the snapshots that name one of these files, before a clean deletes the files. The metadata is brought to the newest state first.
+    """Remove the snapshots that name one of these files, before a clean deletes the files. First, the metadata is updated to the newest state.
 
     If Iceberg cannot show that state, the newest snapshot stays. Its files stay, too, with the logs of their file groups, and are returned. Raises
     for metadata of another program, and for damaged metadata: it is unknown which files such metadata names.

@@ -1,7 +1,7 @@
 """The versions of the table's Iceberg metadata: ``metadata/v<n>.metadata.json`` and ``metadata/version-hint.text``, as Iceberg's Hadoop tables have.
 
-Creating the next version is the decision: of two syncs one succeeds, and the other begins again. The hint is updated afterwards. A reader with an old
-hint sees the previous state, whose files stay for a while. The next process that loads the versions updates the hint.
+The creation of the next version is the decision: if two syncs run, one succeeds and the other begins again. The hint is updated afterwards. A reader
+with an old hint sees the previous state, whose files stay for a while. The next process that loads the versions updates the hint.
 """
 
 from __future__ import annotations

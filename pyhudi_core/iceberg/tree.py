@@ -1,9 +1,9 @@
 """The base files of a state, in manifests ordered by spec, partition and file id: the leaves of a tree whose root is the manifest list.
 
 The list has the first key of each leaf (``pyhudi.leaves`` of its header, which other readers ignore). So the leaf of a file group is found without
-reading a manifest. A commit reads and writes only the leaves of its own file groups, however many files the table has.
+reading a manifest. A commit reads and writes only the leaves of its own file groups, for any number of files in the table.
 
-Removed files are named once, in a separate manifest of the snapshot that removes them. `removed_in` reads this manifest when files are to be deleted.
+A separate manifest of the removing snapshot names the removed files once. `removed_in` reads this manifest when files will be deleted.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Bootstrap: an existing folder of Parquet files becomes a table, as a full copy, or with its rows left where they are (METADATA_ONLY).
+"""Bootstrap: an existing folder of Parquet files becomes a table, as a full copy, or with its rows in their present files (METADATA_ONLY).
 
-The files are loaded in chunks, each in one commit that names its files in its extra metadata (`BOOTSTRAP_KEY`). So the next run continues a run that
-died: files that commits name are loaded, and all others are not. Another run loads files that were added to the source later; a file that changed
-after it was loaded is refused. Two runs at once load no file twice: each commit requires that no other commit has loaded its files. A METADATA_ONLY
-bootstrap is one commit (``importing/skeleton_commit.py``), the first of its table.
+The files are loaded in chunks, each in one commit that names its files in its extra metadata (`BOOTSTRAP_KEY`). So if a run dies, the next run
+continues: files that a commit names are already loaded, all others are not. Another run loads files that were added to the source later; a file that
+changed after it was loaded is refused. Two concurrent runs do not load a file twice: each commit requires that no other commit has loaded its files.
+A METADATA_ONLY bootstrap is one commit (``importing/skeleton_commit.py``), the first of its table.
 """
 
 from __future__ import annotations
@@ -121,16 +121,16 @@ def bootstrap(
     progress: BootstrapProgress | None = None,
     rename: str | None = None,
 ) -> Bootstrap:
-    """Make a table of a folder of Parquet files, or continue a run that died.
+    """Make a table from a folder of Parquet files, or continue a run that died.
 
     Args:
         source: the folder; its files are not changed.
-        location: where the table is made; neither the source, nor a folder in it or around it.
+        location: the location of the new table; not the source, a folder in the source, or a folder that contains it.
         record_key, ordering, table_type, name, options: as in `create_table`.
         partition_by: the partition columns; by default the columns of folders named ``column=value``.
         mode: FULL_RECORD, or Hudi's METADATA_ONLY: the rows stay in the source, and every read needs it, until updates, compactions or clusterings
-            have written them. The partitions are then the folders of the source, and one commit takes all files. To open a table whose
-            source is not below the table's parent folder, say ``allow_sources``.
+            have written them. The partitions are then the folders of the source, and one commit takes all files. If the source is not below the
+            table's parent folder, open the table with ``allow_sources``.
         source_options, storage_options: options for the storages of source and table.
         spark: a session to run on; without it, one chunk is held in this process.
         chunk_bytes: bytes of source files that become one commit.

@@ -1,7 +1,7 @@
-"""Parquet and CSV files as rows for one write: the columns of all of them first, then the rows, file by file.
+"""Read Parquet and CSV files as rows for one write: first the columns of all files, then the rows, file by file.
 
-Types follow the rule of ``write/coercion.py``, as if the files were consecutive batches. All columns are known before the first row is written, and
-`refuse_rows` reads all rows once for a table that does not exist yet, so a refused import leaves nothing behind.
+Types follow the rule of ``write/coercion.py``, as if the files were consecutive batches. All columns are known before the first row is written. If
+the table does not exist yet, `refuse_rows` first reads all rows once. So a refused import leaves no files.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class ImportFile:
         return self.name.lower().endswith((".csv", ".tsv"))
 
     def schema(self, known: Mapping[str, pa.DataType], note: Callable[[str], object]) -> pa.Schema:
-        """Return the columns. Columns of a CSV file have the ``known`` types; others have the types of the values, or null.
+        """Return the columns. Columns of a CSV file have the ``known`` types; other columns have the types of their values, or null.
 
         ``note``: as in `CsvFile.guessed`.
         """
@@ -131,11 +131,11 @@ class ImportRows:
     rules: TableRules = NO_RULES
 
     def reader(self) -> pa.RecordBatchReader:
-        """Return the rows; they are read together with the reader."""
+        """Return the rows. They are read from the files when the reader is read."""
         return pa.RecordBatchReader.from_batches(self.schema, self._batches())
 
     def refuse_rows(self, config: TableConfig, *, unique: bool) -> None:
-        """Raise the errors that a write into a table with these properties would raise for the values, keys and partitions of the rows. Reads all
+        """Raise the errors of a write into a table with these properties, for the values, keys and partitions of the rows. Reads all
         rows.
 
         ``unique``: the write refuses keys that occur twice. Then the keys of all rows are in memory.

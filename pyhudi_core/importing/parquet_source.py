@@ -1,7 +1,7 @@
 """A folder of Parquet files that is not a table: its files, their columns, and tasks that read them on either engine.
 
-Folders named ``column=value`` give columns of type string; a file's own column of that name counts instead. Names that begin with ``_`` or ``.``
-are not data, as in Spark and Hive.
+Folders named ``column=value`` give columns of type string. If a file has a column of this name, the column of the file is used. Names that begin with
+``_`` or ``.`` are not data, as in Spark and Hive.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class ParquetSource:
-    """The files, sorted by path, the columns of each, and the columns of all together. ``snake``: names are in snake case."""
+    """The files, sorted by path; the columns of each file; and the combined columns of all files. ``snake``: names are in snake case."""
 
     files: tuple[SourceFile, ...]
     own: tuple[pa.Schema, ...]
@@ -47,7 +47,7 @@ class ParquetSource:
     snake: bool = False
 
     def changed(self, own: pa.Schema) -> list[str]:
-        """Return the columns of a file whose values could be refused or changed by a cast to the common type of all files."""
+        """Return the columns of a file whose cast to the common type of all files could refuse or change values."""
         known = {item.name: item.type for item in self.schema}
         return [item.name for item in own if item.name in known and changes_values(item.type, known[item.name])]
 
@@ -261,7 +261,7 @@ class _Meeting:
 
 
 def typed_nulls(schema: pa.Schema, known: Mapping[str, pa.DataType]) -> pa.Schema:
-    """Return the schema, with the known type for each column without a type."""
+    """Return the schema, where columns without a type have the known type."""
     return pa.schema(
         [item.with_type(known.get(item.name, item.type)) if pa.types.is_null(item.type) else item for item in schema]
     )

@@ -1,8 +1,8 @@
-"""Find files of a table whose columns differ so that it is unknown which columns are the same.
+"""Find files of a table whose columns differ so much that it is unknown which columns are the same.
 
-After ``ALTER TABLE`` a reader finds columns by numbers that only the timeline has. Footers and log blocks have names. Columns that were only added
-at the end, or made wider, can be read by name. Any other difference may come from a column that was renamed, or dropped and added again: read by
-name, its values would be lost, or values of another column would come back.
+After ``ALTER TABLE`` a reader finds columns by numbers that only the timeline has. Footers and log blocks have names. Columns that were only added at
+the end, or made wider, can be read by name. Any other difference may come from a column that was renamed, or dropped and added again. A read by name
+would lose its values, or return values of another column.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SHOWN = 5
 def column_questions(
     found: Sequence[RecoveredFile], fixed: Collection[str], *, by_name: bool
 ) -> tuple[list[str], list[str]]:
-    """Return the questions about the columns, and what stays unknown.
+    """Return the questions about the columns, and the facts that stay unknown.
 
     Args:
         found: all files.

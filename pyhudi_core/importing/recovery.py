@@ -1,5 +1,5 @@
-"""Recover a table whose ``.hoodie`` is gone, from the names and footers of its data files (``importing/recovery_plan.py``), and lost completed files
-of a table, from its commit record (``repairs/lost_commits.py``).
+"""Recover a table without ``.hoodie`` from the names and footers of its data files (``importing/recovery_plan.py``), and lost completed files of a
+table from its commit record (``repairs/lost_commits.py``).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def plan_recovery(
     storage_options: Mapping[str, str] | None = None,
     by_name: bool = False,
 ) -> RecoveryPlan:
-    """Return what `recover` would rebuild, its questions, and what stays unknown. Changes nothing.
+    """Return what `recover` would rebuild, its questions, and the unknown facts. Changes nothing.
 
     Args:
         location: the folder, without ``.hoodie/hoodie.properties``.
@@ -50,8 +50,8 @@ def plan_recovery(
         table_type: as in `create_table`; needed if there are no log files.
         name: the table's name; the default is the last part of the location.
         leave_out: instants, file ids or paths of files that do not belong to the table.
-        by_name: every column of every file is found by its name; the answer if files differ in their columns, and none was renamed, or dropped
-            and added again.
+        by_name: every column of every file is found by its name. Use it if files differ in their columns, and no column was renamed, or dropped and
+            added again.
 
     Raises `TableExistsError` if there are properties, or a timeline that the names contradict.
     """
@@ -93,7 +93,7 @@ def recover(
 ) -> HudiTable:
     """Rebuild the timeline and the properties; arguments as in `plan_recovery`.
 
-    If the table has its properties, publish lost completed files again that the commit record has.
+    If the table has its properties, publish the lost completed files of the commit record again.
 
     Raises `TableExistsError` for a table that has lost nothing. Raises `InvalidOptionError`, and writes nothing, if questions are open; and without
     ``accept_unknown``, if the plan lists unknown facts, which may be wrong in the rebuilt table.
@@ -110,7 +110,7 @@ def recover(
 def recover_as_planned(
     location: Place, plan: RecoveryPlan, storage_options: Mapping[str, str] | None, accept_unknown: bool
 ) -> HudiTable:
-    """Rebuild what a plan shows, and nothing else. Raises as `recover`."""
+    """Rebuild exactly what a plan shows. Raises as `recover`."""
     storage = open_storage(location, storage_options)
     with at_table(storage.location):
         if plan and not accept_unknown:

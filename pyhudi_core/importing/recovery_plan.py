@@ -1,14 +1,14 @@
-"""Recovery: the timeline and the properties of a table whose ``.hoodie`` is gone, from the names and footers of its data files.
+"""Recovery: rebuild the timeline and the properties of a table without ``.hoodie``, from the names and footers of its data files.
 
 `plan_recovery` reads names, footers, one batch of rows and the record keys; it changes nothing. Facts that the files do not show are questions
 (``recovery_questions.py``): the key columns, the ordering columns, the type of a table without logs, partition columns that are not in the names of
-the folders, which of several files is meant, and whether columns that differ between files are found by name (``recovered_columns.py``). Facts that
-no file shows and that no answer could be checked against are listed (`unknown`), and must be accepted: which writes had not completed, and which file
+the folders, which of several files is meant, and whether columns that differ between files are found by name (``recovered_columns.py``). Some facts
+are in no file, so no answer could be checked. They are listed (`unknown`), and must be accepted: which writes had not completed, and which file
 groups were replaced.
 
-`recover` writes an instant for every time in the names, as completed one millisecond after it was requested, and then the properties. Before the
-properties are there, no program sees a table. All bytes follow from the plan, so after a crash the recovery is repeated with the same files; a
-timeline with other files is refused.
+For every requested time in the names, `recover` writes an instant that completed one millisecond later; then it writes the properties. Without the
+properties, no program sees a table. The plan determines all bytes, so after a crash the recovery can be repeated with the same files; a timeline with
+other files is refused.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def plan_recovery(storage: Storage, executor: Executor, answers: Answers) -> Rec
 
 
 def recover(storage: Storage, plan: RecoveryPlan) -> None:
-    """Write the timeline and the properties of a plan without questions. Any number of processes may do it, any number of times."""
+    """Write the timeline and the properties of a plan without questions. Several processes may do this, and repeat it."""
     if not plan or plan.config is None:
         raise InvalidOptionError(
             f"The table cannot be recovered yet: {'; '.join(plan.questions)}",

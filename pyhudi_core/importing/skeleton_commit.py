@@ -3,8 +3,8 @@
 The commit is the first of its table, at the requested time that Hudi gives to such commits; the bootstrap index is published with it, as an
 attachment. Names, keys and records are those of Hudi 1.0.2 (``file_groups/skeletons.py``).
 
-Keys are read file by file, and written as they are read, so memory is bounded by a batch of keys and the index's entries. If the process dies, it
-leaves a table without rows, which is not continued, but must be deleted and made again.
+Keys are read file by file, and written at once. So memory holds only a batch of keys and the entries of the index. If the process dies, it leaves a
+table without rows. Such a table cannot be continued: delete it and repeat the bootstrap.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The input of a metadata-only bootstrap, a folder of Parquet files, and the checks before anything is made.
 
-The rows stay in the folder, so its subfolders are the partitions of the table. Keys are checked one partition at a time; the keys of the largest
-partition bound the memory.
+The rows stay in the folder, so its subfolders are the partitions of the table. Keys are checked one partition at a time, so memory holds the keys of
+one partition.
 """
 
 from __future__ import annotations

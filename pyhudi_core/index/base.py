@@ -3,8 +3,8 @@
 An index adds the columns `TAGS` to the rows. A global index may name a file group in another partition than the row's own. An index may return a row
 twice, for two file groups. It runs in the engine's tasks, and collects nothing at the driver.
 
-If the answer is the same for all rows of a partition, an index gives it by partition (`Tagged.whole`), without reading a row. The simple index does
-so for a partition with one file group.
+If all rows of a partition have the same answer, an index gives it by partition (`Tagged.whole`), and reads no row. The simple index does so for a
+partition with one file group.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class Tagged:
 
     Attributes:
         rows: the rows with the columns `TAGS`, or the unchanged rows if no row needs tags.
-        whole: by partition, the file group for every key of the batch in that partition, whether or not it contains the key yet. These rows have no
-            tag.
+        whole: by partition, the file group for every key of the batch in that partition; the file group need not contain the key yet. These rows have
+            no tag.
     """
 
     rows: Dataset

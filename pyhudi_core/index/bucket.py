@@ -1,7 +1,7 @@
 """The bucket index: the hash of a key gives its file group (specification, "Indexes", BUCKET with the engine SIMPLE).
 
 Each partition has at most one file group for each bucket, and the first eight characters of a file id are the number of its bucket. There is no
-look-up, so a tag does not tell whether the key exists. File groups neither split nor roll over.
+look-up, so a tag does not show whether the key exists. File groups neither split nor roll over.
 
 The hash is Java's hash of the list of the values of the hash fields. All writers give a new file group of a bucket the same id, so two writers that
 make it at the same time conflict.
@@ -86,8 +86,8 @@ class BucketIndex:
         hashing: the assignment of keys to buckets.
         file_ids: returns the ids of the file groups of a partition.
         replaced: removed file groups; their ids are not used again.
-        replaces: whether the write replaces the existing file groups, so that its rows come into new ones.
-        anew: whether the write replaces the file groups of the whole table, so that it may use another number of buckets.
+        replaces: whether the write replaces the existing file groups, so that its rows go into new file groups.
+        anew: whether the write replaces the file groups of the complete table, so that it may use another number of buckets.
     """
 
     hashing: Hashing

@@ -1,4 +1,4 @@
-"""Choose the index of a write: the index that the user names, or one that suits the table and the batch. Pure. Pure.
+"""Choose the index of a write: the index that the user names, or an index that suits the table and the batch. Pure.
 
 `SIMPLE`, `BLOOM` and `BUCKET` search the row's own partition. `GLOBAL_SIMPLE`, `GLOBAL_BLOOM` and `RECORD_INDEX` search the complete table.
 """

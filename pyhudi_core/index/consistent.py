@@ -1,4 +1,4 @@
-"""The bucket index with the engine CONSISTENT_HASHING: ranges of hashes have file groups, and a range can be split or merged with another one.
+"""The bucket index with the engine CONSISTENT_HASHING: each range of hashes has a file group, and ranges can be split and merged.
 
 The metadata of a partition assigns ranges to file groups (``index/hashing_metadata.py``). The hash is XXH32 of the values of the hash fields, one
 after the other. A hash belongs to the first range that ends at it or after it. As with simple buckets there is no look-up.
@@ -31,7 +31,8 @@ class ConsistentIndex:
         hashing: the fields that are hashed.
         metadata: returns the metadata of a partition; None if it has none, so that its rows get no tag.
         file_ids: returns the ids of the file groups of a partition.
-        replaced: removed file groups. Hudi does not assign new file groups after an overwrite, so readers would not see rows of their ranges.
+        replaced: removed file groups. After an overwrite, Hudi does not assign new file groups to their ranges, so readers would not see rows of
+            these ranges.
     """
 
     hashing: Hashing

@@ -1,4 +1,4 @@
-"""Decide what a global index does with a row whose key is in another partition (specification, "Indexes", global indexes)."""
+"""Treat rows whose key is in another partition, under a global index (specification, "Indexes", global indexes)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The indexes that read files: simple and bloom, in the row's own partition (specification, "Indexes").
 
-Rows are shuffled by partition, and by a hash of the key for parallelism. So the keys of each file are read once for each slot. `key_files` does the
-look-up in a file. A task knows only the files of its own slots.
+Rows are shuffled by partition, and by a hash of the key for parallelism. So the keys of a file are read once for each slot. `key_files` does the
+look-up in a file. A task has only the files of its own slots.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from pyhudi_core.engine.base import SORT, TASK, Dataset, TaskInfo
-from pyhudi_core.engine.grouping import runs, slotted, with_slots, without_slots
+from pyhudi_core.engine.base import SORT, TASK, Dataset, TaskInfo, runs, slotted, with_slots, without_slots
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.key_hash import hash_keys
 from pyhudi_core.index.base import NOT_FOUND, TAGS, Tagged
@@ -46,7 +45,7 @@ class FilesIndex:
         open_storage: opens the table's storage inside a task.
         tasks: the number of tasks.
         look_up: does the look-up in files.
-        logs: the logs of a slice that may contain keys which its base file does not contain.
+        logs: returns the logs of a slice that may contain keys that are not in its base file.
         shares: the maximum number of tasks for the rows of one partition. Each of them opens the files of the partition. 0 means `tasks`.
     """
 

@@ -1,4 +1,4 @@
-"""Find out whether a state of a table uses consistent hashing, and which ranges of hashes are valid in it."""
+"""Find the valid ranges of hashes of a state, if the table uses consistent hashing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyhudi_core.snapshot.snapshot import Snapshot
 def has_consistent_hashing(context: TableContext, snapshot: Snapshot | None = None) -> bool:
     """Return whether the table has the metadata of consistent hashing. Only merge-on-read tables can have it.
 
-    ``snapshot``: a state that may know the answer; if it does not, a folder is listed.
+    ``snapshot``: a state that may have the answer; if not, a folder is listed.
     """
     if context.config.table_type is not TableType.MERGE_ON_READ:
         return False

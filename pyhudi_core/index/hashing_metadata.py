@@ -4,9 +4,7 @@ It is a JSON file below ``.hoodie/.bucket_index/consistent_hashing_metadata/<par
 (``00000000000000.hashing_meta``) follows from the partition and the number of its buckets. So two concurrent writers make the same file, and the file
 is created only if it is absent. A clustering that splits or merges buckets writes a new file, named by its own instant. The new file is valid if the
 clustering has completed, by the timeline or by an empty file ``<instant>.commit`` in the same folder. It is not valid if a restore has undone the
-clustering.
-
-A node's value is the last hash of its range. Its file group is the node's prefix with ``-0``.
+clustering. The value of a node is the last hash of its range. The file group of a node is the prefix of the node with ``-0``.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ class HashingMetadata:
     Attributes:
         nodes: (last hash of the range, prefix of the file id), by hash.
         sequence: the number of clusterings that have changed the ranges.
-        first_buckets: the first number of ranges; 0 if it is the number of nodes.
+        first_buckets: the number of ranges at the beginning; 0 if it is the number of nodes.
     """
 
     partition: str
@@ -117,7 +115,7 @@ class ChildNode:
     """The change of one range by a clustering. The range gets a new file group; or it is removed (``prefix`` is None), and its hashes go to the next
     range.
 
-    ``end`` is the last hash of the range. A new range takes its hashes from the range that had them before.
+    ``end`` is the last hash of the range. A new range takes its hashes from the present range of these hashes.
     """
 
     end: int

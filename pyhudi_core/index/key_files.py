@@ -4,13 +4,13 @@ The footer of a base file has its key range, and its bloom filter excludes most 
 file is not read further. The remaining keys are looked up in the key column, so the answer is exact.
 
 In merge-on-read tables a key is in the base file of its file group, because inserts go to base files. Other writers (Flink) may insert into logs;
-logs whose commits record inserts are read, too. A key that logs deleted is still found, so that a new row with the key goes into the same file group.
-If another index has put the new row into another file group, the key is found there.
+logs whose commits record inserts are read, too. If a log has deleted a key, the key is still found, so that a new row with the key goes into the same
+file group. If another index has put the new row into another file group, the key is found there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -33,6 +33,8 @@ from pyhudi_core.model.record_key import key_columns, stored_keys
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.settled_files import KeyRange, KeyRanges
 
+_FOR_EACH_KEY, _TOGETHER_BYTES = 8, 64 << 20
+"""How many stored keys are looked up at once: so many for each wanted key, or so many bytes."""
 Numbers = npt.NDArray[np.int32]
 Ints = npt.NDArray[np.int64]
 LogsOf = Callable[[FileSlice], tuple[LogFile, ...]]
@@ -48,7 +50,7 @@ def no_logs(_piece: FileSlice) -> tuple[LogFile, ...]:
 class IndexedFiles:
     """The files with the keys of one file group: the base file, and the logs that may contain new keys.
 
-    ``piece`` is the slice if it has logs, which may have deleted keys of the base file.
+    ``piece`` is the slice if it has logs. Its logs may have deleted keys of the base file.
     """
 
     base: str | None
@@ -150,7 +152,8 @@ class FileLookUp:
             return
         with storage.open_input(path) as source:
             config = self.config
-            reader = BaseFileReader(source, path, columns=[RECORD_KEY] if config is None else list(key_columns(config)))
+            columns = [RECORD_KEY] if config is None else list(key_columns(config))
+            reader = BaseFileReader(source, path, columns)
             footer = reader.footer()
             lowest, highest = footer.sure_min_key, footer.sure_max_key
             if self.ranges is not None:
@@ -161,17 +164,42 @@ class FileLookUp:
             if bloom is not None and not bloom.might_contain(_within(search.keys, lowest, highest)).any():
                 return
             first, found, at = 0, [], []
-            for batch in reader.iter_batches():
-                keys = batch.column(0) if config is None else stored_keys(batch, config)
+            rows = np.array(reader.row_group_rows, np.int64)
+            groups = _row_groups(reader, search.keys) if columns == [RECORD_KEY] else list(range(len(rows)))
+            batches = reader.iter_batches(groups)
+            stored = (batch.column(0) if config is None else stored_keys(batch, config) for batch in batches)
+            for keys in _together(stored, _FOR_EACH_KEY * len(search.keys)):
                 here = pc.index_in(keys, value_set=search.keys)
                 found.append(here.drop_null().to_numpy().astype(np.int64))
-                at.append(first + np.flatnonzero(here.is_valid().to_numpy(zero_copy_only=False)))
-                first += len(batch)
+                at.append(first + np.flatnonzero(here.is_valid().to_numpy()))
+                first += len(keys)
         if found:
+            read = np.cumsum(rows[groups])
+            left_out = (np.cumsum(rows) - rows)[groups] - (read - rows[groups])
             places, positions = np.concatenate(found), np.concatenate(at)
+            positions += left_out[np.searchsorted(read, positions, side="right")]
             # Where a file has a key twice, a position would say which of its rows is meant. A write means all of them.
             twice = np.bincount(places, minlength=len(search.keys)) > 1
             search.note(number, places, np.where(twice[places], NOT_FOUND, positions))
+
+
+def _row_groups(reader: BaseFileReader, keys: pa.Array) -> list[int]:
+    """Return the row groups that can have one of these keys, by the statistics of the record key."""
+    known = [ranges.get(RECORD_KEY) for ranges in reader.row_group_statistics([RECORD_KEY])]
+    bounds = [(None, None) if each is None else (each.min, each.max) for each in known]
+    return [number for number, (low, high) in enumerate(bounds) if len(_within(keys, low, high))]
+
+
+def _together(parts: Iterable[pa.Array], enough: int) -> Iterator[pa.ChunkedArray]:
+    """Yield columns of at least so many values, or of `_TOGETHER_BYTES`: each search in a set makes a hash table of the set."""
+    held: list[pa.Array] = []
+    for part in parts:
+        held.append(part)
+        if sum(map(len, held)) >= enough or sum(each.nbytes for each in held) >= _TOGETHER_BYTES:
+            yield pa.chunked_array(held)
+            held = []
+    if held:
+        yield pa.chunked_array(held)
 
 
 def _is_outside(known: KeyRange, low: str, high: str) -> bool:

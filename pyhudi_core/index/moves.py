@@ -18,8 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.engine.base import SORT, TASK, Dataset, TaskInfo
-from pyhudi_core.engine.grouping import dealt, runs, slotted, with_slots, without_slots
+from pyhudi_core.engine.base import SORT, TASK, Dataset, TaskInfo, dealt, runs, slotted, with_slots, without_slots
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.key_hash import hash_keys
 from pyhudi_core.index.base import NOT_FOUND, TAG_FILE_ID, TAG_LEAVES, TAG_PARTITION, TAGS, leaving

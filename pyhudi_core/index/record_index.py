@@ -15,8 +15,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.engine.base import SORT, TASK, Dataset, TaskInfo
-from pyhudi_core.engine.grouping import dealt, runs, slotted, without_slots
+from pyhudi_core.engine.base import SORT, TASK, Dataset, TaskInfo, dealt, runs, slotted, without_slots
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.index.base import TAGS, Tagged
 from pyhudi_core.index.elsewhere import Elsewhere, OneRowAKey

@@ -1,10 +1,10 @@
-"""A record of who held the lock and when: one file of JSON lines for each holding, below ``.hoodie/.locks/audit/``.
+"""Record the holdings of the lock, with holder and times: one file of JSON lines for each holding, below ``.hoodie/.locks/audit/``.
 
 Names and fields are those of Hudi 1.1's lock audit (``<start>_<owner>.jsonl``; states START, RENEW and END), so that its procedures can
 validate these files; ``note`` and ``lock`` are added. An object store cannot append, so each new line rewrites the holding's file.
 
-Invariants: a failed write of a record never fails the lock; at most `KEPT` files are kept, with at most `MOST_LINES` lines each;
-reading never raises because of a file's content.
+Invariants: a failed write of a record never fails the lock; at most `KEPT` files are kept, with at most `MOST_LINES` lines each; a read never fails
+because of the content of a file.
 """
 
 from __future__ import annotations

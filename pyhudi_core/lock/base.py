@@ -1,18 +1,23 @@
 """The protocol of lock providers. A lock only excludes other writers; the commit protocol is safe without it (see ``transaction/``).
 
-Writers with different locks, or with different addresses of one lock, do not exclude each other and do not notice it. So every commit records the
-identity of the lock that it held, and a commit must use the same lock as the previous commit. The option ``pyhudi.lock.change.from`` moves a table
+If writers use different locks, or different addresses of one lock, they do not exclude each other, and none of them notices. So every commit records
+the identity of the lock that it held, and a commit must use the same lock as the previous commit. The option ``pyhudi.lock.change.from`` moves a
+table
 to a new lock: it names the old identity. After the first commit under the new lock the option has no effect.
+
+The waiting times between two attempts (`Patience`) have full jitter, so that waiting writers do not try at the same moments.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
-from pyhudi_core.errors import LockIdentityError
-from pyhudi_core.runtime.base import Process
+from pyhudi_core.errors import LockError, LockIdentityError
+from pyhudi_core.runtime.base import Clock, Ids, Process
 from pyhudi_core.storage.base import Storage
+
+S = TypeVar("S")
 
 
 class LockSession(Protocol):
@@ -46,12 +51,12 @@ class InTheFolder(Protocol):
     """A held lock that is a file in the table's folder, so a rename of the folder moves it."""
 
     def moved_to(self, storage: Storage) -> None:
-        """Use the file at its new location from now on: the folder was renamed, and the file with it."""
+        """Use the file at its new location from now on, because the folder was renamed."""
         ...
 
 
 def follow_folder(session: LockSession, storage: Storage) -> None:
-    """Inform a held lock that the table's folder was renamed, so that the release finds the lock file."""
+    """Tell a held lock that the table's folder was renamed, so that its release finds the lock file."""
     if isinstance(session, InTheFolder):
         session.moved_to(storage)
 
@@ -111,11 +116,11 @@ class LooksAhead(Protocol):
 
 @runtime_checkable
 class TakenAsSeen(Protocol):
-    """A held lock that says whether another process held it between `LooksAhead.look_ahead`, which found it free, and this holding."""
+    """A held lock that knows whether another process held it between `LooksAhead.look_ahead`, which found it free, and this holding."""
 
     @property
     def taken_as_seen(self) -> bool:
-        """Whether reads of the table since that look are as valid as reads under this lock."""
+        """Whether reads of the table after that look are as valid as reads under this lock."""
         ...
 
 
@@ -126,12 +131,12 @@ def look_ahead(lock: LockProvider) -> None:
 
 
 def was_free(lock: LockProvider) -> bool:
-    """Say whether the state of the lock was read ahead, and was free."""
+    """Say whether the state of the lock was read ahead and was free."""
     return isinstance(lock, LooksAhead) and lock.was_free
 
 
 def taken_as_seen(session: LockSession) -> bool:
-    """Say whether nobody else has held the lock since its state was read ahead and was free; False if that is unknown."""
+    """Say whether no other process has held the lock since its state was read ahead and was free; False if this is unknown."""
     return isinstance(session, TakenAsSeen) and session.taken_as_seen
 
 
@@ -167,3 +172,48 @@ def refuse_other_lock(found: str, ours: str, *, given_up: str, process: Process,
 def _has_ended(found: str, process: Process) -> bool:
     """Say whether the lock cannot have a holder any more, because its process is known to have ended."""
     return found.startswith(_IN_PROCESS) and process.is_gone(found.rpartition("#")[2])
+
+
+class Patience:
+    """The waiting times of one acquisition.
+
+    Args:
+        clock: measures and sleeps.
+        ids: the source of jitter.
+        first_ms: bound of the first wait.
+        longest_ms: bound of every wait.
+        growth: the factor between one bound and the next. With a small factor, the wait ends soon after the release of the lock: with 1.25, it is on
+            average a sixth longer than necessary, with 2 a half longer.
+    """
+
+    def __init__(self, clock: Clock, ids: Ids, first_ms: int, longest_ms: int, growth: float = 2.0) -> None:
+        self._clock = clock
+        self._ids = ids
+        self._bound_us = max(1, first_ms) * 1000
+        self._longest_us = max(1, longest_ms) * 1000
+        self._growth = growth
+
+    def wait(self, at_most_s: float) -> None:
+        """Sleep for a random time below the current bound, but at most the given time."""
+        bound_us = min(self._bound_us, self._longest_us)
+        self._bound_us = min(int(self._bound_us * self._growth), self._longest_us)
+        self._clock.sleep(min(at_most_s, (1 + self._ids.below(bound_us)) / 1_000_000))
+
+
+def acquire_patiently(
+    attempt: Callable[[], S | None],
+    give_up: Callable[[], LockError],
+    patience: Patience,
+    clock: Clock,
+    timeout_s: float,
+) -> S:
+    """Repeat the attempt until it returns a result; when the time is over, raise the error that ``give_up`` returns."""
+    started = clock.monotonic()
+    while True:
+        session = attempt()
+        if session is not None:
+            return session
+        left = timeout_s - (clock.monotonic() - started)
+        if left <= 0:
+            raise give_up()
+        patience.wait(left)

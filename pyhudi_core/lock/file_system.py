@@ -4,15 +4,21 @@ Rules of both: the file ``lock`` in the lock folder exists while a writer holds 
 file releases it. The lock has expired when its modification time is more than ``expire_minutes`` old (0: never). The folder is
 ``hoodie.write.lock.filesystem.path``; without that option Hudi 1.0 to 1.2 uses ``.hoodie``.
 
-Rules of this package only: the content describes the holder, so the lock of a process of this machine that has ended is replaced at once,
-and only its owner removes a lock. Hudi's provider removes the file without checking the owner; so the commit protocol does not rely on it.
+Rules of this package only: the content describes the holder. So if a process of this machine has ended, its lock is replaced at once. Only its owner
+removes a lock. Hudi's provider removes the file without checking the owner, so the commit protocol does not rely on the file.
+
+A holder (`Holder`) is known to have ended only if its process ran on this machine, in this boot and this process namespace, and no process with its
+number and start time exists any more. Every other holder may be running.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import socket
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 
 from pyhudi_core.errors import (
     InvalidOptionError,
@@ -23,19 +29,84 @@ from pyhudi_core.errors import (
     StorageStateUnknownError,
     UnsafePathError,
 )
-from pyhudi_core.lazy import lazy
-from pyhudi_core.lock.base import LockProvider
+from pyhudi_core.lock.base import LockProvider, Patience, acquire_patiently
 from pyhudi_core.lock.kind import LockKind, LockRequest, lock_option
 from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.runtime.base import Clock, Ids
+from pyhudi_core.runtime.system import has_ended, machine, own_start_time
 from pyhudi_core.storage.base import ObjectInfo, Storage
 
-if TYPE_CHECKING:
-    from pyhudi_core.lock import holder as holders
-    from pyhudi_core.lock import waiting
-else:
-    holders = lazy("pyhudi_core.lock.holder")
-    waiting = lazy("pyhudi_core.lock.waiting")
+_LAST_MS = 253_402_300_799_999
+"""The end of the year 9999; later times cannot be shown as a date."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """One holding of a lock.
+
+    Attributes:
+        nonce: identifies this holding.
+        host: the machine's name.
+        machine: boot and process namespace, so that process numbers can be compared; empty if unknown.
+        pid: the process.
+        started: when the process was started, in the kernel's own unit; empty if unknown.
+        since_ms: when the lock was acquired, in epoch milliseconds of the holder's clock.
+        note: the purpose of the holding.
+    """
+
+    nonce: str
+    host: str
+    machine: str
+    pid: int
+    started: str
+    since_ms: int
+    note: str
+
+    def to_bytes(self) -> bytes:
+        """Return the lock file's content: the fields of Hudi's provider, which only logs them, and those of this package."""
+        since = datetime.fromtimestamp(self.since_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+        content = {"lockCreateTime": since, "lockThreadName": f"pyhudi {self.pid}@{self.host}", "pyhudi": asdict(self)}
+        return json.dumps(content, indent=1).encode()
+
+    def describe(self) -> str:
+        """Describe the holding for messages: process, machine, time and purpose."""
+        since = datetime.fromtimestamp(self.since_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        return f"process {self.pid} on {self.host} since {since}" + (f" for {self.note}" if self.note else "")
+
+
+def this_process(nonce: str, since_ms: int, note: str) -> Holder:
+    """Return a holding by this process."""
+    pid = os.getpid()
+    return Holder(nonce, socket.gethostname(), machine(), pid, own_start_time(), since_ms, note)
+
+
+def parse_holder(content: bytes) -> Holder | None:
+    """Parse the holder in a lock file; None if another tool wrote the file, or it is incomplete."""
+    try:
+        found = json.loads(content)["pyhudi"]
+        holder = Holder(**found)
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    texts = (holder.nonce, holder.host, holder.machine, holder.started, holder.note)
+    sound = all(isinstance(text, str) for text in texts) and all(type(n) is int for n in (holder.pid, holder.since_ms))
+    return holder if sound and 0 < holder.pid < 2**31 and 0 <= holder.since_ms <= _LAST_MS else None
+
+
+def describe_foreign(content: bytes) -> str:
+    """Describe for messages the holder that another tool, such as Hudi's provider, recorded."""
+    try:
+        found = json.loads(content)
+        return f"{found['lockThreadName']} since {found['lockCreateTime']} (written by another tool)"[:300]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return "an unknown process"
+
+
+def is_gone(holder: Holder) -> bool:
+    """Say whether the holder's process is known to have ended."""
+    if holder.host != socket.gethostname() or holder.machine != machine():
+        return False
+    return has_ended(holder.pid, holder.started)
+
 
 _FILE_NAME = "lock"
 _MOST_BYTES = 1 << 20
@@ -45,7 +116,7 @@ DEFAULT_FOLDER = ".hoodie"
 
 @dataclass(frozen=True, slots=True)
 class FileSystemOptions:
-    """Where the lock file is, and when it counts as abandoned."""
+    """The folder of the lock file, and the age at which the file counts as abandoned."""
 
     path: str = lock_option(
         "hoodie.write.lock.filesystem.path",
@@ -102,9 +173,9 @@ class FileSystemLockProvider:
         return f"file_system:{self._folder}"
 
     def acquire(self, timeout_s: float, note: str = "") -> FileSystemLockSession:
-        patience = waiting.Patience(self._clock, self._ids, *self._retry_wait_ms)
+        patience = Patience(self._clock, self._ids, *self._retry_wait_ms)
         nonce = self._ids.uuid()  # for all attempts: the file of an unanswered attempt may appear later, and is ours
-        return waiting.acquire_patiently(
+        return acquire_patiently(
             lambda: self._attempt(nonce, note), lambda: self._timed_out(timeout_s), patience, self._clock, timeout_s
         )
 
@@ -115,7 +186,7 @@ class FileSystemLockProvider:
         return session
 
     def _create(self, nonce: str, note: str) -> FileSystemLockSession | None:
-        holder = holders.this_process(nonce, self._clock.now_ms(), note)
+        holder = this_process(nonce, self._clock.now_ms(), note)
         session = FileSystemLockSession(self._storage, self._path, nonce)
         try:
             self._storage.put_if_absent(self._path, holder.to_bytes())
@@ -148,13 +219,13 @@ class FileSystemLockProvider:
         return 0 < self._expire_ms < self._clock.now_ms() - found.modified_ms
 
     def _holder_is_gone(self, found: ObjectInfo) -> bool:
-        holder = holders.parse_holder(_content(self._storage, found))
-        return holder is not None and holders.is_gone(holder)
+        holder = parse_holder(_content(self._storage, found))
+        return holder is not None and is_gone(holder)
 
     def _timed_out(self, timeout_s: float) -> LockTimeoutError:
         content = _content(self._storage, self._storage.head(self._path))
-        holder = holders.parse_holder(content)
-        who = holder.describe() if holder else holders.describe_foreign(content)
+        holder = parse_holder(content)
+        who = holder.describe() if holder else describe_foreign(content)
         return LockTimeoutError(
             f"The lock was not free within {timeout_s:g} s; it is held by {who}",
             table=self._storage.location,
@@ -210,7 +281,7 @@ class FileSystemLockSession:
         self._released = True
 
     def _is_ours(self, found: ObjectInfo | None) -> bool:
-        holder = holders.parse_holder(_content(self._storage, found))
+        holder = parse_holder(_content(self._storage, found))
         return holder is not None and holder.nonce == self._nonce
 
 

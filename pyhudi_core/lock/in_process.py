@@ -1,7 +1,7 @@
 """A lock between the handles of one process, for tables in memory and for a single process.
 
-Locks are found by name, so that two handles of the same table exclude each other. The identity contains the process: two processes with such locks
-do not exclude each other, and their commits detect it (``identity``).
+Locks are found by name, so that two handles of the same table exclude each other. Two processes with such locks do not exclude each other. The
+identity contains the process, so their commits detect this (``identity``).
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ class LockRequest:
         return self.lock.request_ms / 1000
 
     def implicit_key(self) -> str:
-        """Return the key that Hudi derives from the table's base path, in which ``s3a`` counts as ``s3``."""
+        """Return the key that Hudi derives from the table's base path. In it, ``s3a`` counts as ``s3``."""
         location = self.storage.location
         if location.startswith("s3a://"):
             location = "s3://" + location.removeprefix("s3a://")
@@ -99,7 +99,7 @@ class LockRequest:
 
 
 class NoOptions:
-    """The options of a lock without options of its own."""
+    """The options of a lock that has none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,7 +113,7 @@ class LockKind:
         needs: for each name, the fields that are required to reach its server.
         extra: the extra with the package of its server; empty if it needs none.
         on_server: whether a server keeps the lock.
-        counter: a counter on the same server, which gives times of instants (``pyhudi.time.generator``); None if the server cannot.
+        counter: makes a counter on the same server for the times of instants (``pyhudi.time.generator``); None if the server has none.
     """
 
     names: Mapping[str, str | None]

@@ -1,4 +1,5 @@
-"""All kinds of locks, by name: those of this folder, and each module of ``servers/``. A module is imported when a lock or its options are named.
+"""All kinds of locks, by name: those of this folder, and each module of ``servers/``. A module is imported when the options name its lock or an
+option of it.
 
 The one list of a lock's names and options, for parsing (``options/``), for opening and for the pages. `open_lock` chooses the lock that the options
 name, or the default lock of the storage; packages of servers are imported only if the options name their lock.
@@ -119,7 +120,7 @@ def refuse_incomplete(key: str, name: str, is_given: Callable[[str], object], ta
 def refuse_without_provider(options: LockOptions, generator: str, table: str | None = None) -> None:
     """Raise `InvalidOptionError` if the options name the server of a lock but choose no lock, and the times of instants come from another server.
 
-    Otherwise the storage's default lock would be used, and the server never, without a message.
+    Otherwise the storage's default lock would be used instead of the server, without a message.
     """
     for values in options.own:
         kind = next(kind for kind in every_kind() if kind.values is type(values))

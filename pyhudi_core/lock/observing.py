@@ -1,6 +1,5 @@
-"""A waiting writer observes the leases of other writers: the mark of a dead holder no longer changes.
-
-Only the observer's monotonic clock counts, so clocks of machines may differ.
+"""A waiting writer observes the leases of other writers: the mark of a dead holder no longer changes. Only the monotonic clock of the observer is
+used, so clocks of machines may differ.
 """
 
 from __future__ import annotations

@@ -5,11 +5,11 @@ time. The frame waits, renews in the background, and knows when the lock has end
 
 Invariants, for every server:
 
-- A holder's lease is counted by its own clocks (monotonic and wall, whichever ends first), from before the request that the server answered. The
-  server counts from a later moment, so the holder never believes in a lock that the server has given to another writer.
+- A holder measures its lease by its own clocks (monotonic and wall; the first end counts), from the moment before the answered request. The server
+  measures from a later moment. So a holder never relies on a lock that the server has given to another writer.
 - After `still_held` has returned False, it never returns True again, and the lease is never renewed after its end.
-- A request that gets no answer in time counts as failed; the acquisition finds out later whether it took effect. A failed acquisition releases a lock
-  that it may have acquired.
+- A request without an answer in time counts as failed; the acquisition finds out later whether the request took effect. A failed acquisition releases
+  a lock that it may have acquired.
 - Messages, identities and representations contain addresses without credentials.
 """
 
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from pyhudi_core.errors import HudiError, LockError, LockServerError, LockTimeoutError
-from pyhudi_core.lock.waiting import Patience, acquire_patiently
+from pyhudi_core.lock.base import Patience, acquire_patiently
 from pyhudi_core.runtime.base import Process, Runtime
 
 _log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ class Acquisition(Protocol):
         return self.lease_s / 4
 
     def attempt(self) -> bool:
-        """Ask for the lock, and return whether it is ours now. An earlier attempt without an answer may turn out to have succeeded."""
+        """Request the lock, and return whether this acquisition has it now. An earlier attempt without an answer may have succeeded."""
         ...
 
     def renew(self) -> bool:
@@ -126,11 +126,11 @@ class LeasedEntry(Protocol[C]):
 
 
 class LeasedAcquisition(Generic[C]):
-    """One acquisition of an entry with a lease. It keeps its connection until the release, and opens another one after a failure.
+    """One acquisition of an entry with a lease. It keeps its connection until the release, and opens a new connection after a failure.
 
     Args:
         entry: the lock.
-        contender: who asks.
+        contender: the process that requests the lock.
         lease_s: seconds after which others may take a lock that is not renewed.
         process: reports whether a holder of this machine has ended; its lock is taken at once.
     """
@@ -329,7 +329,7 @@ class ServerLockSession:
         return self.lease_left_s() > 0
 
     def renew(self) -> None:
-        """Extend the lock; the timer calls this. Raises `LockServerError` if this attempt failed and a later one may succeed."""
+        """Extend the lock; the timer calls this. Raises `LockServerError` if this attempt failed and a later attempt may succeed."""
         if self._ending:
             return
         if self.lease_left_s() <= 0:

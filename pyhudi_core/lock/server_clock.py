@@ -1,7 +1,7 @@
 """Times of instants from a server, behind the clock protocol: the external time generator of the specification (section "Timeline").
 
-Each call of `now_ms` returns a time above every time that any process got from the same counter. If this machine's clock is ahead of the counter,
-its time is used, so times stay close to real time.
+Each call of `now_ms` returns a time above all earlier times of the same counter, in any process. If this machine's clock is ahead of the counter, the
+time of the clock is used, so times stay close to real time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Counter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ServerClock:
-    """Time of day from a server; waiting is this machine's."""
+    """The time of day comes from a server; waits use the clock of this machine."""
 
     counter: Counter
     machine: Clock

@@ -30,11 +30,10 @@ from pyhudi_core.errors import (
     StorageError,
     StorageStateUnknownError,
 )
-from pyhudi_core.lock.base import LockProvider
+from pyhudi_core.lock.base import LockProvider, Patience, acquire_patiently
 from pyhudi_core.lock.kind import LockKind, LockRequest, lock_option
 from pyhudi_core.lock.storage_lock_file import LOCK_FILE, LockFile, Owner, shown
 from pyhudi_core.lock.storage_session import Grant, StorageBasedLockSession
-from pyhudi_core.lock.waiting import Patience, acquire_patiently
 from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.storage.base import ObjectInfo, Storage
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from pyhudi_core.errors import PreconditionFailedError, StorageError, StorageStateUnknownError
+from pyhudi_core.lock.base import Patience
 from pyhudi_core.lock.storage_lock_file import LOCK_FILE, LockFile, Owner
-from pyhudi_core.lock.waiting import Patience
 from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.storage.base import ObjectInfo
 

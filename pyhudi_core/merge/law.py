@@ -176,7 +176,7 @@ class MergeLaw:
         return wins | (mixed & (newer.deleted | older.deleted))
 
     def reduce(self, rows: pa.Table, key: str, position: str) -> pa.Table:
-        """Keep one version of each key of a batch, as if its rows had arrived one after the other by ``position``.
+        """Keep one version of each key of a batch. The result is the same as if the rows arrived in the order of ``position``.
 
         The result keeps the order of the rows.
         """

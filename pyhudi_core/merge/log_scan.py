@@ -353,14 +353,15 @@ def _add_records(
     """Add records of one or several blocks; ``block`` is the first. Returns the number of records without a key; if there are any, adds nothing."""
     names = columns.names_at(block.instant_time)
     whole = conform(batch, columns.schema, names, of_log=True)
-    has = frozenset(n for n in whole.schema.names if (n if names is None else names.of(n)) in batch.schema.names)
-    own = columns.keys_of(whole) if keys is None else keys
-    if own.null_count:
-        return int(own.null_count)
+    own = frozenset(batch.schema.names)
+    has = frozenset(n for n in whole.schema.names if (n if names is None else names.of(n)) in own)
+    found_keys = columns.keys_of(whole) if keys is None else keys
+    if found_keys.null_count:
+        return int(found_keys.null_count)
     if part.of > 1:
-        held = pa.array(part.holds(own))
-        whole, own = whole.filter(held), own.filter(held)
-    found.add_records(whole, own, has, block.is_partial)
+        held = pa.array(part.holds(found_keys))
+        whole, found_keys = whole.filter(held), found_keys.filter(held)
+    found.add_records(whole, found_keys, has, block.is_partial)
     return 0
 
 

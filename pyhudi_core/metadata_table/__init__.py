@@ -3,7 +3,7 @@
 Read these modules in this order: `names` (its partitions), `record_schema` and `records` (its rows), `slices` and `file_groups` (where the row of a
 key is; for version 6 `older_slices`), `reader` (look-ups). Each layer has its own use of the metadata table:
 
-1. A read skips files: `listing` for ``snapshot/``, `statistics` for ``read/pruning.py``, and ``read/files_to_read.py``.
+1. A read skips files: the listing in ``snapshot/snapshot.py``, `statistics` for ``read/pruning.py``, and ``read/files_to_read.py``.
 2. A write looks up keys: ``index/record_index.py`` and ``index/listed_filters.py``.
 3. A commit adds its part: `changes`, then ``write/metadata_part/``. ``transaction/companion.py`` publishes both commits by one decision.
 4. A metadata table is made, or gets an index: `new_metadata_table` and `first_records`, then ``write/first_metadata/``; while writers write, by

@@ -1,4 +1,4 @@
-"""Records of ``bloom_filters``: the filter of each base file, as its footer has it (specification, "Bloom Filter Index").
+"""Records of ``bloom_filters``: the filter in the footer of each base file (specification, "Bloom Filter Index").
 
 Only the footers of files are read. A file without a filter has no record; readers then read the filter in the file itself.
 """

@@ -1,4 +1,4 @@
-"""Compute what a commit changes in the metadata table: from the files that it wrote to the records of each partition.
+"""Compute the changes of a commit to the metadata table: the records of each partition, from the written files.
 
 Specification, "Metadata Table". Every commit must update each listed partition of the metadata table, so `records_of` refuses an unknown kind.
 """

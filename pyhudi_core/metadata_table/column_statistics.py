@@ -1,4 +1,4 @@
-"""Records of ``column_stats`` and ``partition_stats``: from the ranges that a file's writer knows.
+"""Records of ``column_stats`` and ``partition_stats``, made from the ranges of the written files.
 
 Specification, "Column Statistics" and "Partition Statistics". The bounds of a record must include all values of its file, because readers skip files
 by them. If a writer does not know a bound, the record has a bound outside all values of the type.
@@ -228,7 +228,7 @@ def _by_partition(files: FileBounds, partitions: pa.Array) -> FileBounds:
 
 
 def with_unknown(ranges: pa.Table, files: Sequence[str]) -> pa.Table:
-    """Return ranges in which each of these files has every column. For an unknown column, the bounds and the number of nulls are unknown."""
+    """Return ranges in which each of these files has every column. A missing column gets unknown bounds and an unknown number of nulls."""
     known = set(ranges.column("path").to_pylist())
     missing = pa.array([path for path in files if path not in known], pa.string())
     if not len(missing) and not any(column.null_count for column in ranges.columns):

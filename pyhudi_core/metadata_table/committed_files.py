@@ -1,9 +1,9 @@
-"""Detect lost files of the metadata table: a completed commit names them, but they are missing or shorter than it says.
+"""Detect lost files of the metadata table: a completed commit names them, but they are missing, or shorter than the commit says.
 
 Without one of its logs, a slice has outdated entries: statistics that are too narrow, and keys that no look-up finds. Reads would omit rows, and
-writes would write keys twice. So readers and writers refuse such a partition. A commit of this package lists, in the data table's commit, the files
-of its part of the metadata table, and the number of file groups per base file time. Readers read that commit anyway. For a commit of another writer,
-the metadata table's own commit is read.
+writes would write keys twice. So readers and writers refuse such a partition. This package lists the files of the metadata table in the data table's
+commit, with the number of file groups per time of their base file. Readers read that commit anyway. For a commit of another writer, the metadata
+table's own commit is read.
 
 Files of older slices are not needed: their entries are in the base file. Files from before a partition was built again are not needed either.
 """

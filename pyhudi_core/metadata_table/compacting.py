@@ -34,7 +34,7 @@ class CompactedSlice:
     """The entries of a base file, sorted by the bytes of their keys.
 
     Attributes:
-        schema: the schema of the records. It is that of the newest release that wrote some of them, so that no field is lost.
+        schema: the schema of the records. It is the schema of the newest release that wrote some of the records, so that no field is lost.
         entries: the number of entries of the logs and the base file.
     """
 

@@ -73,7 +73,7 @@ def needs_of(partition: str) -> frozenset[str]:
 
 
 def is_kept(partition: str) -> bool:
-    """Say whether this release can update a partition of the metadata table, if its definition is suitable."""
+    """Return whether this release can update a partition of the metadata table if its definition is suitable."""
     return partition in KEPT or kind_of(partition) is not None
 
 
@@ -106,13 +106,13 @@ def first_groups(partition: str, options: MetadataOptions) -> int:
 
 
 def why_unlisted(partition: str, listed: Iterable[str]) -> str:
-    """Say why a table that lists these partitions cannot have this one; empty if it can."""
+    """Return why a table with these partitions cannot have this partition; empty if it can."""
     missing = sorted(needs_of(partition) - {*listed})
     return f"{partition} needs {', '.join(missing)}" if missing else ""
 
 
 def why_not(partition: str, definitions: Mapping[str, IndexDefinition], table: IndexedTable) -> str:
-    """Say why a partition of the metadata table cannot be updated correctly; empty if it can. ``definitions`` by name."""
+    """Return why a partition of the metadata table cannot be updated correctly; empty if it can. ``definitions`` by name."""
     kind, definition = kind_of(partition), definitions.get(partition)
     if kind is None:
         return ""

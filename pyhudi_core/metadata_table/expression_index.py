@@ -96,7 +96,7 @@ FUNCTIONS: Mapping[str, Function] = {
 
 
 def why_not(function: str, column: pa.DataType, options: Mapping[str, str], *, utc: bool) -> str:
-    """Say why this release supports no index on a function of such a column; empty if it supports it. ``utc``: the readers' sessions are in UTC."""
+    """Return why this release supports no index on a function of such a column; empty if it does. ``utc``: the readers' sessions are in UTC."""
     known = FUNCTIONS.get(function)
     if known is None:
         return f"is of the function {function!r}, which this release does not write; it writes {', '.join(FUNCTIONS)}"

@@ -1,26 +1,38 @@
-"""The file groups of the metadata table's partitions: the assignment of records to them, and the bytes of their files.
+"""The file groups of the metadata table's partitions: the assignment of records to them, the bytes of their files, and the commits with these files.
 
 Specification, "Metadata Table"; tried against releases 1.0 to 1.2. A key's text determines its file group, so the number of file groups of a
 partition never changes. Each file group has a file from the beginning: without records, it is a log with an empty list of deletes.
 
 A base file has no bloom filter: a look-up in one block of the file is as fast, and all releases read it.
+
+Each commit of the data table has a commit of the metadata table: a deltacommit with the same requested time. Its log files are written before the
+commit is decided. Readers do not read them before the data table's commit has completed (`slices`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.engine.base import TaskInfo
-from pyhudi_core.engine.grouping import with_slots
+from pyhudi_core.engine.base import TaskInfo, with_slots
+from pyhudi_core.formats.avro.container import encode_record
+from pyhudi_core.formats.byte_columns import order_of_texts
 from pyhudi_core.formats.hfile import HFileWriter
 from pyhudi_core.formats.log.blocks import BlockType, Header, encode_block
 from pyhudi_core.formats.log.deletes import Deletes
 from pyhudi_core.metadata_table import names
+from pyhudi_core.metadata_table.record_schema import OF_COMMITS
 from pyhudi_core.metadata_table.records import Records
+from pyhudi_core.model import file_names
+from pyhudi_core.model.commit import SCHEMA_KEY, CommitMetadata, WriteStat
+from pyhudi_core.model.file_names import LogFileName, parse_data_file
+from pyhudi_core.model.instant import Action
+from pyhudi_core.storage.base import Storage
+from pyhudi_core.transaction import markers
 
 _STATISTICS = "col-stats"
 
@@ -70,7 +82,7 @@ def split(records: Records, groups: int) -> Iterator[tuple[int, Records]]:
     """Assign records to this number of file groups. Yield each non-empty file group: its number, and its records sorted by key."""
     if groups == 1:
         if len(records) or len(records.gone):
-            yield 0, replace(records.take(pc.sort_indices(records.keys)), gone=records.gone)
+            yield 0, replace(records.take(order_of_texts(records.keys)), gone=records.gone)
         return
     at = _numbers(records.keys, groups)
     gone_at = _numbers(records.gone, groups)
@@ -123,3 +135,79 @@ def _delete_block(partition: str, requested_time: str, keys: pa.Array) -> bytes:
 
 def _numbers(keys: pa.StringArray, groups: int) -> pa.Array:
     return pa.array(names.file_groups_of_texts(keys, groups), pa.int64())
+
+
+OPERATION = "UPSERT_PREPPED"
+"""Hudi's operation of every commit of the metadata table."""
+
+
+def file_stat(path: str, size: int, writes: int, deletes: int) -> WriteStat:
+    """Return the entry of a commit for a file of the metadata table; ``path`` is relative to the metadata table."""
+    partition, name = file_names.split(path)
+    parsed = parse_data_file(name)
+    assert parsed is not None, path
+    is_log = isinstance(parsed, LogFileName)
+    updates, inserts = (writes, 0) if is_log else (0, writes)
+    return WriteStat(
+        parsed.file_id, path, partition, rows=writes, inserts=inserts, updates=updates, deletes=deletes, size=size
+    )
+
+
+def commit_of(stats: Sequence[WriteStat], index_version: str) -> CommitMetadata:
+    """Return the commit that wrote these files. ``index_version``: `TableConfig.index_version` of the metadata table."""
+    return CommitMetadata(OPERATION, tuple(stats), {SCHEMA_KEY: OF_COMMITS[index_version]})
+
+
+@dataclass(frozen=True, slots=True)
+class LogWriting:
+    """Writes the log files of one deltacommit.
+
+    Attributes:
+        storage: the metadata table's storage.
+        requested_time: the deltacommit's requested time.
+        token: the write token of this task.
+        announces: whether each file gets a marker. Markers lead to the files of an abandoned attempt. A process that writes a commit alone abandons
+            no attempt: if it dies, its files are found by the requested time in their names.
+    """
+
+    storage: Storage
+    requested_time: str
+    token: str
+    announces: bool = True
+
+    def write(self, partition: str, number: int, version: int, records: Records) -> WriteStat:
+        """Write one log file of a file group. The records of this file group, sorted by key."""
+        log = self.made(partition, number, version, records)
+        log.write()
+        return log.stat
+
+    def made(self, partition: str, number: int, version: int, records: Records) -> NewLog:
+        """Return a log file that is not written yet."""
+        name = LogFileName(file_id(partition, number), self.requested_time, version, self.token)
+        path = f"{partition}/{name}"
+        data = log_file(partition, self.requested_time, records)
+        return NewLog(self, path, data, file_stat(path, len(data), len(records), len(records.gone)))
+
+
+@dataclass(frozen=True, slots=True)
+class NewLog:
+    """A log file that is not written yet, and its entry for the commit."""
+
+    writing: LogWriting
+    path: str
+    data: bytes
+    stat: WriteStat
+
+    def write(self) -> None:
+        """Write the file, after its marker if it has one."""
+        writing = self.writing
+        if writing.announces:
+            markers.create(writing.storage, writing.requested_time, self.path, "APPEND")
+        writing.storage.put(self.path, self.data)
+
+
+def commit_body(stats: Sequence[WriteStat], index_version: str) -> bytes:
+    """Return the bytes of a completed deltacommit of a first build; the same for the same files."""
+    body = commit_of(stats, index_version).to_avro(Action.DELTACOMMIT)
+    marker = zlib.crc32(repr(sorted(stat.path for stat in stats)).encode()).to_bytes(4, "big") * 4
+    return encode_record("HoodieCommitMetadata", body, sync_marker=marker)

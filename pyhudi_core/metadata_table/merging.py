@@ -42,7 +42,7 @@ def records(arrivals: Iterable[Arrival], wanted: frozenset[str] | None = None) -
 def combine(old: Record, new: Record) -> Record:
     """Merge two records of one key; the second is the newer one.
 
-    A list of files in the older one is changed in place, because it can be long and has no other user.
+    A list of files in the older record is changed in place, because it can be long and has no other user.
     """
     if new.get(FILES_FIELD) is not None:
         return {**new, FILES_FIELD: _files(old.get(FILES_FIELD) or {}, new[FILES_FIELD])}
@@ -109,7 +109,7 @@ def wrapped_value(wrapped: Any) -> Any:
 
 
 def decoded(arrival: Arrival) -> Iterable[tuple[str, Record]]:
-    """Decode records one by one; they are few, or have maps of any length."""
+    """Decode records one by one, because they are few or have maps of any length."""
     assert arrival.entries is not None
     entries = arrival.entries
     view = memoryview(entries.data)

@@ -52,7 +52,7 @@ _SEED = 0xFFFFFFFFDABADABA
 def readable_partitions(config: TableConfig) -> tuple[str, ...]:
     """Return the partitions of the metadata table that reads use.
 
-    Statistics and secondary indexes of a bootstrapped table do not contain the rows outside of it, so they are omitted. Reads then use Parquet's
+    Statistics and secondary indexes of a bootstrapped table do not contain the rows in its source, so they are omitted. Reads then use Parquet's
     statistics, and find the same rows.
     """
     listed = config.metadata_partitions
@@ -131,7 +131,7 @@ def hashed_part(secondary_keys: pa.Array) -> pa.Array:
 
 
 def secondary_prefixes(secondary: str) -> tuple[str, ...]:
-    """Return the possible key prefixes of rows with a secondary value: only some releases escape the character NUL."""
+    """Return the possible key prefixes of rows with a secondary value. There are several, because only some releases escape the character NUL."""
     return tuple(f"{text}$" for text in escaped_in_secondary_keys(secondary))
 
 

@@ -1,8 +1,8 @@
 """The properties and the first files of a metadata table (specification, "Metadata Table").
 
 A metadata table is a merge-on-read table of HFiles below ``.hoodie/metadata``. Each partition is built by its own deltacommit, whose requested time
-marks it as the first one; ``files`` is always built first. The data table's properties list a partition when it is complete; this module does not
-decide when.
+marks a first build; ``files`` is always built first. The data table's properties list a partition when it is complete; this module does not decide
+when.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pyhudi_core.metadata_table import file_groups, names
-from pyhudi_core.metadata_table.commits import commit_body, file_stat
+from pyhudi_core.metadata_table.file_groups import commit_body, file_stat
 from pyhudi_core.metadata_table.records import Records
 from pyhudi_core.model.commit import WriteStat
 from pyhudi_core.model.file_names import PARTITION_METAFILE, BaseFileName, LogFileName
@@ -37,7 +37,7 @@ _FIRST_TOKEN = "0-0-0"  # noqa: S105  (of a file's name)
 
 
 def properties(table: TableConfig) -> dict[str, str]:
-    """Return the properties of a table's metadata table, which has the table's version."""
+    """Return the properties of the metadata table of a table. Both have the same version."""
     versions = dict.fromkeys(("hoodie.table.version", "hoodie.table.initial.version"), str(table.version))
     found = {NAME: f"{table.name}_metadata", **versions, **_PROPERTIES}
     found[CHECKSUM] = checksum(found)
@@ -119,9 +119,13 @@ class FirstBuild:
         requested = Instant(self.requested_time, Action.DELTACOMMIT, State.REQUESTED)
         return _timeline_path(requested), _timeline_path(replace(requested, state=State.INFLIGHT))
 
+    def completed_instant(self, completion_time: str) -> Instant:
+        """Return the completed deltacommit."""
+        return Instant(self.requested_time, Action.DELTACOMMIT, State.COMPLETED, completion_time)
+
     def completed_path(self, completion_time: str) -> str:
         """Return the path of the completed file of the deltacommit."""
-        return _timeline_path(Instant(self.requested_time, Action.DELTACOMMIT, State.COMPLETED, completion_time))
+        return _timeline_path(self.completed_instant(completion_time))
 
     def completed_body(self, files: Sequence[FirstFile], *, logs: bool = True) -> bytes:
         """Return the bytes of the completed file, for these base files and, with ``logs``, the first logs."""

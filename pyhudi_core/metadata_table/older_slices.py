@@ -2,7 +2,7 @@
 
 Format reference: versions 1.11. Its timeline has layout 1. Times of instants have 17 digits, as those of the data table, or 20: services and builds
 add three digits to the time of a deltacommit. The name of a log has the time of its base file, or of a pending compaction. So the name does not show
-who wrote the blocks: blocks count by their own instants.
+the writer of the blocks: each block counts by its own instant.
 
 This package cannot build such a metadata table again, and a writer of an old release may delete a listed metadata table. A listing of the folders
 gives the same files. So after any error the reader lists the folders.

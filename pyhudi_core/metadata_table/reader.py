@@ -97,8 +97,9 @@ class MetadataTable:
     def unless_dropped(self, use: Callable[[], _T]) -> _T | None:
         """Return the result of ``use``; None if an index that it uses is no longer listed.
 
-        A drop unlists an index before it deletes files. So if an index is still listed after its files were found, all of them existed. The check
-        reads the properties when an index is used for the first time. Every read uses the list of files, so for this list the folder's marker is
+        A drop removes an index from the list before it deletes files. So if an index is still listed after its files were found, all of its files
+        existed. The check reads the properties at the first use of an index. Every read uses the list of files, so for this list the folder's marker
+        is
         sufficient: a drop deletes the marker before other files (`metadata_removal.remove_files`).
         """
         try:

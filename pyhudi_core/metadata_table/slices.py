@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import ClassVar
@@ -21,9 +21,9 @@ import pyarrow.compute as pc
 from pyhudi_core.errors import (
     CorruptHFileError,
     CorruptionError,
-    HudiError,
     ObjectNotFoundError,
     SnapshotExpiredError,
+    at_file,
 )
 from pyhudi_core.file_groups.slice import BaseFile, LogFile, SlicePiece, slices_of
 from pyhudi_core.formats.hfile import Entries, HFileReader
@@ -45,6 +45,8 @@ _TIMELINE = f"{FOLDER}/.hoodie/timeline"
 _JOINED_BYTES = 16 << 20
 _SMALL = 1 << 20
 """On a network storage, a file of at most this size is read at once."""
+_FETCHED = 32
+"""At most so many small files are read before it is certain that all of them are needed."""
 _AT_ONCE = 64 << 10
 """The same limit for other storages: reading some parts of such a file costs more than reading all of it."""
 FEW = 32
@@ -144,6 +146,18 @@ class MetadataSlices:
             with suppress(CorruptionError, ObjectNotFoundError, SnapshotExpiredError):
                 self._assembled(FILES, reads=True)
 
+    def fetch(self, partitions: Sequence[str]) -> None:
+        """On a network storage, read the small files of these partitions together, if they are few, and keep them for the reads that follow."""
+        if self.storage.capabilities.parallel_calls <= 1 or not partitions:
+            return
+        self.prepare(partitions)
+        pieces = [piece for partition in partitions for piece in self.pieces(partition)]
+        files = [file for piece in pieces for file in (piece.base, *piece.logs) if file is not None]
+        small = [file.path for file in files if file.size <= _SMALL and file.path not in self._kept]
+        if len(small) <= _FETCHED and sum(file.size for file in files) <= _JOINED_BYTES:
+            got = each(self.storage, self.executor, self.storage.get, small)
+            self._kept |= dict(zip(small, got, strict=True))
+
     def _list(self, partition: str) -> tuple[ObjectInfo, ...]:
         return self.storage.list_folder(f"{FOLDER}/{partition}").objects
 
@@ -180,10 +194,10 @@ class MetadataSlices:
         """Return the entries of a slice that ``find`` finds, and all deletes, in the order of their arrival."""
         held = self._read_small(piece)
         if piece.base is not None:
-            with _naming(piece.base.path), self._opened(piece.base, held) as source:
+            with at_file(piece.base.path), self._opened(piece.base, held) as source:
                 yield from self._found(HFileReader(source, piece.base.path), find)
         for log in piece.logs:
-            with _naming(log.path), self._opened(log, held) as source:
+            with at_file(log.path), self._opened(log, held) as source:
                 reader = LogReader(source, log.path)
                 for block in reader.blocks():
                     if self.counts(block.instant_time):
@@ -400,16 +414,6 @@ class MetadataSlices:
         for entries in find(reader):
             yield Arrival(reader.schema or schema or "", entries)
         self.blocks_read += reader.blocks_read - before
-
-
-@contextmanager
-def _naming(path: str) -> Iterator[None]:
-    """Add the path of the file to errors raised inside."""
-    try:
-        yield
-    except HudiError as error:
-        error.path = error.path or path
-        raise
 
 
 def everything(reader: HFileReader) -> Iterator[Entries]:

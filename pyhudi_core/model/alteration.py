@@ -99,7 +99,7 @@ def altered(
     Args:
         schema: the table's columns, without meta columns.
         protected: columns that must not change, with their purpose.
-        allow_lossy: an integer column may become a floating-point one that does not hold all its values.
+        allow_lossy: an integer column may become a floating-point column that cannot hold all of its values.
 
     Raises `SchemaMismatchError` if a column is missing, exists already, is protected, or cannot get the type.
     """

@@ -1,4 +1,4 @@
-"""Check the columns that a new table names as key, partition, ordering or delete mark: they exist, and their values fit."""
+"""Check the key, partition and ordering columns and the delete mark of a new table: they must exist, and their types must fit."""
 
 from __future__ import annotations
 
@@ -42,8 +42,14 @@ def _rather(argument: str, absent: Sequence[str], names: Sequence[str]) -> str |
     )
 
 
-def refuse_types(schema: pa.Schema, keys: Iterable[str], partitions: Iterable[str], orderings: Iterable[str]) -> None:
-    """Raise `InvalidOptionError` for column types that fail in every later write: without a text for the key or the folder, or without order."""
+def refuse_types(
+    schema: pa.Schema, keys: Iterable[str], partitions: Iterable[str], orderings: Iterable[str], *, pandas: bool = False
+) -> None:
+    """Raise `InvalidOptionError` for column types with which every later write fails: types without a text for the key or the folder, or without an
+    order.
+
+    ``pandas``: whether the schema comes from a DataFrame of pandas, in which a missing value turns integers into floating-point numbers.
+    """
     nested = "nested values have no order"
     problems = [
         *(("record_key", name, text_problem(schema.field(name).type, timestamps=True)) for name in keys),
@@ -52,9 +58,14 @@ def refuse_types(schema: pa.Schema, keys: Iterable[str], partitions: Iterable[st
     ]
     for argument, name, problem in problems:
         if problem is not None:
+            hint = "Choose another column, or give it another type."
+            if pandas and pa.types.is_floating(schema.field(name).type):
+                hint = (
+                    "In pandas, a missing value turns integers into floating-point numbers. Drop such rows"
+                    f" (frame.dropna(subset=[{name!r}])), and make the others integers: frame.astype({{{name!r}: 'Int64'}})."
+                )
             raise InvalidOptionError(
-                f"{argument} names {name!r} of type {schema.field(name).type}: {problem}",
-                hint="Choose another column, or give it another type.",
+                f"{argument} names {name!r} of type {schema.field(name).type}: {problem}", hint=hint
             )
 
 

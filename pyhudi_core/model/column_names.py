@@ -1,8 +1,8 @@
-"""Names of columns in snake case, for data whose names a Hudi table cannot have (Avro: letters, digits and underscores).
+"""Convert column names to snake case, for data with names that a Hudi table cannot have (Avro allows letters, digits and underscores).
 
 The rule of `snake_case`, in this order:
 
-1. letters with marks become plain letters (ä, ö, ü and ß become ae, oe, ue and ss; é becomes e);
+1. letters with accents become plain letters (ä, ö, ü and ß become ae, oe, ue and ss; é becomes e);
 2. every run of other characters becomes one underscore;
 3. an underscore separates the words of a name such as OrderId, and letters become small;
 4. underscores at the end are removed, and underscores at the beginning if the name did not begin with one; a leading digit gets an underscore before

@@ -67,9 +67,8 @@ def new_file_id(uuid: Callable[[], str]) -> str:
 
 
 def new_file_prefix(uuid: Callable[[], str]) -> str:
-    """Return a new file id without its last part.
-
-    The id does not look like an id of a bucket index, because file ids show whether a table has buckets.
+    """Return a new file id without its last part. It never looks like an id of a bucket index, because readers see from the ids whether a table has
+    buckets.
     """
     while BUCKET_FILE_ID.match(found := uuid()):
         pass

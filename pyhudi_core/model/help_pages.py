@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Literal
 
 Page = Literal[
+    "airflow",
     "clusters",
     "concepts",
     "conflicts",

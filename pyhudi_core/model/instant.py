@@ -178,7 +178,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def epoch_ms(text: str, *, utc: bool) -> int | None:
-    """Return the epoch milliseconds of an instant time; None if it is no date, or one that this zone moves out of the calendar."""
+    """Return the epoch milliseconds of an instant time; None if it is not a date, or if the zone moves the date out of the calendar."""
     moment = parse_time(text)
     if moment is None:
         return None
@@ -190,7 +190,9 @@ def epoch_ms(text: str, *, utc: bool) -> int | None:
 
 
 def time_after(text: str) -> str:
-    """Return the 17-digit time one millisecond later: the smallest time that sorts after ``text``. A text without a later date stays as it is."""
+    """Return the 17-digit time one millisecond later: the smallest time that sorts after ``text``. If there is no later date, the text is returned
+    unchanged.
+    """
     later = _shifted(text, 1)
     return text if later is None else _digits(later, later.microsecond // 1000)
 

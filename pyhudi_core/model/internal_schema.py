@@ -4,8 +4,8 @@ Hudi's documentation, "Schema Evolution" (``hoodie.schema.on.read.enable``). ``A
 number that stays when the name changes. A commit stores the columns under ``latest_schema``; ``.hoodie/.schema`` holds all versions, each
 named by the requested time of its commit. A file has the column names of the newest version that is not later than the file.
 
-Invariant: a column of a file is read as the table's column of the same number, whatever their names. A column whose number is not in
-the file is null, even if another column of the file has its name.
+Invariant: a column of a file is read as the table's column with the same number, under any name. If the file does not have the number of a column,
+the column is null, even if another column of the file has its name.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Evolution:
 
 
 def names_at(evolution: Evolution | None, requested_time: str) -> FileNames | None:
-    """Return the column names in files of the commit of this time; None if they are the current names, or if columns have no numbers."""
+    """Return the column names in files that the commit of this time wrote; None if they are the current names, or if columns have no numbers."""
     return None if evolution is None else evolution.names_at(requested_time)
 
 

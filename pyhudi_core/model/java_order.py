@@ -1,7 +1,7 @@
 """The characters for which Java sorts texts in the same order as Arrow and Python.
 
-Java compares UTF-16 code units; Arrow and Python compare UTF-8 bytes or code points. The two orders differ only beyond U+D7FF, so
-minimum and maximum values written by Java are valid here if all their characters are below that.
+Java compares UTF-16 code units; Arrow and Python compare UTF-8 bytes or code points. The two orders differ only beyond U+D7FF. So minimum and maximum
+values by Java are valid here if all of their characters are at most U+D7FF.
 """
 
 from __future__ import annotations

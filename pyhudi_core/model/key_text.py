@@ -1,9 +1,9 @@
 """The text of column values in record keys and partition paths.
 
-The text is what Apache Hudi's writer makes on its Avro path (upsert, insert, delete): ``Object.toString`` of the value, with dates as
-``LocalDate`` and decimals as ``BigDecimal``; timestamps are microseconds since the epoch. Hudi's row writer (bulk_insert) formats
-timestamps differently, so partition columns must not be timestamps. Java releases differ in the text of floating-point numbers, so
-neither keys nor partition columns may be floats; binaries, times and nested values are refused too.
+The text is that of Apache Hudi's writer on its Avro path (upsert, insert, delete): ``Object.toString`` of the value, with dates as ``LocalDate`` and
+decimals as ``BigDecimal``; timestamps are microseconds since the epoch. Hudi's row writer (bulk_insert) formats timestamps differently, so partition
+columns must not be timestamps. Java releases differ in the text of floating-point numbers, so neither keys nor partition columns may be floats;
+binaries, times and nested values are refused too.
 
 Invariant: two values of one column have the same text if and only if they are equal.
 """

@@ -1,6 +1,10 @@
 """Mask secrets in texts that are shown or stored: keys in addresses, values of secret options, AWS access keys.
 
 Every secret character becomes a star. Lengths stay the same, so that binary formats stay readable.
+
+A name that columns have, too, such as ``token``, is one of a secret only if the value looks like one: it has 16 characters or more, and is no part of
+a path. So ``token=5`` and ``token=abc/f.parquet`` stay readable. A value behind a space is masked after an argument of a command
+(``--password x``), not in a sentence; ``-p x`` is not masked, because ``-p`` is a port or a folder for most programs.
 """
 
 from __future__ import annotations
@@ -16,19 +20,21 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 _WORDS = (
     rb"(?:passwords?|passwd|pwd|passphrase|passcode|secrets?|credentials?|access[._-]?key(?:[._-]?id)?|secret[._-]?key|account[._-]?key|"
-    rb"master[._-]?key|connection[._-]?string|(?:session|access|refresh|security|auth|(?<![a-z])id)[._-]?token|sas[._-]?(?:token|key)|azure[._]sas|api[._-]?key|private[._-]?key|bearer)"
+    rb"master[._-]?key|connection[._-]?string|(?:session|access|refresh|security|auth|vault|api|(?<![a-z])id)[._-]?token|sas[._-]?(?:token|key)|azure[._]sas|api[._-]?key|private[._-]?key|bearer)"
 )
 _PARAMETERS = (
-    rb"(?:sig|signature|x-amz-signature|x-amz-credential|x-amz-security-token|awsaccesskeyid|token|password|key)"
+    rb"(?:sig|signature|x-(?:amz|goog)-(?:signature|credential)|x-amz-security-token|awsaccesskeyid|token|password|key)"
 )
 # Time is linear in the text: a pattern starts only where a piece begins (the lookbehinds), and no two starts read the same piece to its end.
 # A group is never repeated possessively: Python 3.11 then keeps what the failed last attempt has read.
 _ADDRESS = re.compile(rb"(?<=://)[^/\s:@\"'\\]*:[^/\s\"'\\]+(?=@)")
 _TOKEN = re.compile(
     rb"(?:(?<=http://)|(?<=https://))[^/\s:@\"'\\]++(?=@)"  # alone before the host
-    rb"|(?<![\w-])eyJ[\w-]++\.eyJ[\w-]++\.[\w-]++",  # of JSON (JWT)
+    rb"|(?<![\w-])eyJ[\w-]++\.eyJ[\w-]++\.[\w-]++"  # of JSON (JWT)
+    rb"|(?<![\w-])(?:gh[pousr]_|github_pat_|glpat-|xox[abprs]-|hf_|dapi)[\w-]{20,}",  # of a service, by how they begin
     re.ASCII,
 )
+_ENCODED = re.compile(rb"((?:://|%3A%2F%2F)[\w.~-]*+%3A)((?:[^\s\"'/%]|%(?!40|2F))+)(?=%40)", re.IGNORECASE | re.ASCII)
 _ORACLE = re.compile(rb"(jdbc:oracle:\w{1,8}:[^\s/@:\"']*+/)([^\s:\"']+(?=@))", re.IGNORECASE | re.ASCII)
 _DIGEST = re.compile(
     rb"((?<![\w.-])digest(?:[\"'],\s{0,4}b?[\"']|:)(?!sha\d)[^\s:/\"']*+:)([^\s\"',;)]+)", re.IGNORECASE
@@ -39,13 +45,31 @@ _LIST = rb"\[(?:[^\]\"'\\]++|\\[\s\S]?|\"[^\"\\]*+(?:\\[\s\S]?[^\"\\]*+)*\"?|'[^
 _YAML = (
     rb"[|>][-+0-9]{0,2}[ \t]{0,8}(?:[\r\n]++[ \t]++[^\r\n]*+)+|-[ \t]++[^\r\n]*+(?:[\r\n]++[ \t]*+-[ \t]++[^\r\n]*+)*"
 )
+_QUOTED = (
+    rb"b?\"[^\"\\\x00-\x1f]*(?:\\[^\x00-\x1f][^\"\\\x00-\x1f]*)*|b?'[^'\\\x00-\x1f]*(?:\\[^\x00-\x1f][^'\\\x00-\x1f]*)*"
+)
 _OPTION = re.compile(
-    rb"((?<![\w.-])(?=[\w.-]*"
+    rb"((?<![\w.-])(?=[\w.-])(?=[\w.-]*"
     + _WORDS
     + rb")[\w.-]++(?:%22|\\{0,8}[\"']?)(?:\s{0,8}(?:=>|:=|[=:]|%(?:25)?3[AD])\s{0,8}|>))"
-    rb"(b?\"[^\"\\\x00-\x1f]*(?:\\[^\x00-\x1f][^\"\\\x00-\x1f]*)*|b?'[^'\\\x00-\x1f]*(?:\\[^\x00-\x1f][^'\\\x00-\x1f]*)*"
-    rb"|\\{1,8}[\"'][^\"'\\\x00-\x1f]*|" + _LIST + rb"|" + _YAML + rb"|[^\s\"',;}\r\n]+)",
+    rb"(" + _QUOTED + rb"|\\{1,8}[\"'][^\"'\\\x00-\x1f]*|" + _LIST + rb"|" + _YAML + rb"|[^\s\"',;}\r\n]+)",
     re.IGNORECASE,
+)
+_ARGUMENT = re.compile(
+    rb"((?<![\w.-])-{1,2}+(?=\w)(?=[\w.-]{0,80}"
+    + _WORDS
+    + rb"(?![\w.-]))[\w.-]++(?:[\"'],\s{0,8}|[\"']?\s{1,8})|(?<![\w.-])pass:(?=\S))"
+    rb"(" + _QUOTED + rb"|[^\s\"',;-][^\s\"',;]*)",
+    re.IGNORECASE,
+)
+_USUAL_NAME = re.compile(
+    rb"((?<![\w./-])(?:token|oauth|pass|sig|signature)[\"']?(?:\s{0,2}[=:]\s{0,2}|>)[\"']?)([\w.~+=%-]{16,}+)(?!/)",
+    re.IGNORECASE | re.ASCII,
+)
+_AUTHORIZATION = re.compile(
+    rb"((?<![\w.])authorization[\"']?\s{0,4}[:=]\s{0,4}[\"']?)"
+    rb"((?:token|digest|basic|bearer|negotiate|apikey|aws4[\w-]{0,20})\s[^\r\n\"']{4,}|[\w.~+/=-]{16,})",
+    re.IGNORECASE | re.ASCII,
 )
 _HEADER = re.compile(rb"((?<![\w.-])(?:bearer|basic)\s{1,4})([\w.~+/=-]{16,})", re.IGNORECASE | re.ASCII)
 _PRIVATE_KEY = re.compile(rb"(-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----)([^-]*(?:-(?!----)[^-]*)*)")
@@ -60,24 +84,29 @@ def masked(data: bytes, *, options: bool = True) -> bytes:
     """Return bytes of the same length with masked secrets; ``options=False`` does not mask the values of options (``key=value``)."""
     data = _PRIVATE_KEY.sub(_second, data)
     data = _ADDRESS.sub(_all, data)
+    data = _ENCODED.sub(_second, data)
     data = _TOKEN.sub(_all, data)
     data = _ORACLE.sub(_second, data)
     data = _DIGEST.sub(_second, data)
     data = _QUERY.sub(_second, data)
     data = _AMAZON.sub(_all, data)
+    data = _AUTHORIZATION.sub(_second, data)
     data = _HEADER.sub(_second, data)
-    return _OPTION.sub(_second, data) if options else data
+    if options:
+        for pattern in (_OPTION, _ARGUMENT, _USUAL_NAME):
+            data = pattern.sub(_second, data)
+    return data
 
 
 def masked_text(text: str, most: int | None = None) -> str:
-    """Return the text with secrets masked, and cut to ``most`` letters. A secret that is cut is masked, too."""
+    """Return the text with masked secrets, cut to ``most`` letters. A secret at the cut is masked, too."""
     if most is not None and len(text) > most:
         return masked_text(text[:most] + "@")[:most]  # the cut end of an address with a password
     return masked(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
 
 
 class Secret(str):
-    """A text whose value is not shown by `repr`: not in logs, not in error messages, not by a traceback that shows variables."""
+    """A text whose value `repr` does not show. So logs, error messages and tracebacks with variables do not show the value."""
 
     __slots__ = ()
 
@@ -86,7 +115,9 @@ class Secret(str):
 
 
 def concealed(given: _T) -> _T:
-    """Return a copy of options in which secrets, and addresses with a password, are `Secret` texts. Anything but a mapping is returned unchanged."""
+    """Return a copy of options in which secrets, and addresses with a password, are `Secret` texts. A value that is not a mapping is returned
+    unchanged.
+    """
     if not isinstance(given, Mapping):
         return given
     return {key: _concealed(str(key), value) for key, value in given.items()}  # type: ignore[return-value]  # the callers' types are protocols

@@ -1,4 +1,4 @@
-"""The merging of a table's rows: the merge mode, strategy and payload class that its properties mean.
+"""How a table merges rows: the merge mode, strategy and payload class in its properties.
 
 Specification of version 8, "Merge Modes". Version 9 (RFC-97) stores a payload class of Hudi as a mode and additional rules (`MergeRules`). Versions
 up to 6 store only a payload class.
@@ -62,7 +62,7 @@ class MergeRules:
     Attributes:
         precombines: versions up to 6: log entries of a key are reduced by their ordering values before they meet the base row, and an entry of a
             delete block always removes that row (`merge/precombine.py`).
-        partial_update: version 9: ``IGNORE_DEFAULTS`` or ``FILL_UNAVAILABLE``, or empty: the values that the winning row takes from the losing one.
+        partial_update: version 9: ``IGNORE_DEFAULTS`` or ``FILL_UNAVAILABLE``, or empty: which values the winning row takes from the losing row.
         unavailable: the text of a value that ``FILL_UNAVAILABLE`` replaces.
         delete_column, delete_word: version 9: a row with this text in this column is a delete; empty if there is no such column.
     """
@@ -145,7 +145,7 @@ def merging_of(props: Mapping[str, str], named: str, ordered: bool) -> tuple[Mer
     """Return the merge mode, the strategy id and the payload class. ``named`` is the checked mode of the properties; ``ordered``: whether there are
     ordering columns.
 
-    Up to version 6 only the payload class decides: its strategy id means event time only in later versions.
+    Up to version 6, only the payload class counts: a strategy id means event time only in later versions.
     """
     if int(props["hoodie.table.version"]) < _LAWS_OF_MODES:
         payload = first(props, _PAYLOAD, MergeMode.COMMIT_TIME_ORDERING.payload_class)

@@ -5,7 +5,7 @@ generator whose encoding differs between releases of Hudi.
 
 Invariants
 - one key field and several partition fields give CUSTOM, never COMPLEX: releases of Hudi encode a single COMPLEX key differently;
-- the metadata table is not in the properties, because readers trust a listed one; the first commit makes the metadata table if it is enabled.
+- the properties do not list a metadata table, because readers trust a listed metadata table; the first commit makes it if it is enabled.
 """
 
 from __future__ import annotations

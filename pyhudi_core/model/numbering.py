@@ -1,7 +1,7 @@
-"""Number the columns of a schema (`internal_schema`): existing columns keep their numbers, and new columns get new ones.
+"""Number the columns of a schema (`internal_schema`): existing columns keep their numbers, and new columns get new numbers.
 
-Hudi's documentation, "Schema Evolution". All columns of one level get their numbers first, then the columns inside of them, as in Hudi. A used number
-is never used again, so that a new column cannot read the values of a dropped one.
+Hudi's documentation, "Schema Evolution". All columns of one level get their numbers first, then the columns inside of them, as in Hudi. A number is
+never used twice, so that a new column cannot read the values of a dropped column.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def described(known: Iterable[Choice]) -> str:
 
 
 class LateWords(Mapping[str, str]):
-    """The choices of an option whose values are in modules that are imported on first use. ``what`` describes the choices, for the page."""
+    """Choices whose values are in modules that are imported on first use. ``what`` describes the choices, for the page."""
 
     def __init__(self, load: Callable[[], Mapping[str, str]], what: str) -> None:
         self._load = load

@@ -122,8 +122,8 @@ def parse_partition_path(
 ) -> tuple[str | None, ...] | None:
     """Return the values of a partition folder as text, the inverse of ``partition_path``.
 
-    A value is None for the default partition, which holds null and "". The result is None if the folder does not show its
-    values, as when a value that is not url-encoded has a slash. Prefix folders are skipped in hive style.
+    A value is None for the default partition, which holds null and "". The result is None if the folder does not show its values, for example if a
+    value has a slash and is not url-encoded. Prefix folders are skipped in hive style.
     """
     if not fields:
         return () if path == "" else None
@@ -150,7 +150,7 @@ def parse_partition(path: str, config: TableConfig) -> tuple[str | None, ...] | 
 
 
 def values_are_columns(config: TableConfig) -> bool:
-    """Say whether the partition folders show the values of the partition columns (a timestamp key generator formats them)."""
+    """Say whether the partition folders show the values of the partition columns. (With a timestamp key generator, they show formatted values.)"""
     known = (KeyGenerator.SIMPLE, KeyGenerator.COMPLEX, KeyGenerator.CUSTOM, KeyGenerator.NON_PARTITION)
     return config.keygenerator_type in known and set(config.partition_types) <= {"SIMPLE"}
 

@@ -1,7 +1,7 @@
 """Print the objects of the public API: as one line in a Python session, as a small table in a notebook.
 
-Both are safe for any content of a table: secrets are masked, control characters are escaped, and the notebook's table is escaped HTML. A long line
-loses whole words, so no number is cut.
+Both are safe for any content of a table: secrets are masked, control characters are escaped, and the notebook's table is escaped HTML. A long line is
+cut between words, so no number is cut.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ def checksum(properties: Mapping[str, str]) -> str:
 
 
 def verify(properties: Mapping[str, str], *, required: bool = False) -> bool:
-    """Return whether the checksum is right; a missing one is accepted unless it is required."""
+    """Return whether the checksum is correct; a missing checksum is accepted unless it is required."""
     found = properties.get(CHECKSUM)
     return not required if found is None else found.strip() == checksum(properties)
 
@@ -249,7 +249,9 @@ class TableConfig:
         return "Write with Hudi and this plug-in." if self.version in _WRITTEN_VERSIONS else _OLDER_ONLY_READ
 
     def refuse_writing(self, table: str, before: TableConfig | None = None) -> None:
-        """Raise `TableVersionError` for a version that is only read, and for another version than ``before``, the version at the start of a write."""
+        """Raise `TableVersionError` for a version that is only read, and for a version that differs from ``before``, the version at the start of a
+        write.
+        """
         if error := self.refusal_of_writing(table):
             raise error
         if before is not None and before.version != self.version:
@@ -289,12 +291,12 @@ class TableConfig:
 
     @property
     def may_prefix_keys(self) -> bool:
-        """Whether record keys may be ``column:value``, as Hudi 1.1 writes those of a COMPLEX generator over one column."""
+        """Whether record keys may have the form ``column:value``: Hudi 1.1 writes such keys with a COMPLEX generator over one column."""
         return self.keygenerator_type is KeyGenerator.COMPLEX and len(self.record_key_fields) == 1
 
     @property
     def prefixes_new_keys(self) -> bool:
-        """Say whether new record keys are ``column:value`` if no row of the table shows the form."""
+        """Say whether new record keys have the form ``column:value`` if no row of the table shows the form."""
         return self.may_prefix_keys and self.index_version == V2
 
     @property
@@ -310,7 +312,7 @@ class TableConfig:
 
     @property
     def before_raised(self) -> TableConfig:
-        """Return the table as it was in version 6, for the merging of slices that have only logs of that version."""
+        """Return the configuration of the table in version 6, to merge slices that have only logs of that version."""
         return self.with_properties({"hoodie.table.version": "6", "hoodie.timeline.layout.version": "1"})
 
     @property
@@ -403,7 +405,7 @@ def _typed(items: tuple[tuple[str, str], ...], table: str) -> TableConfig:
 
 
 def rules_said_by(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties with rules for rows."""
+    """Return the properties that contain rules for rows."""
     return {key: value for key, value in properties.items() if key.startswith(PREFIX) and not key.startswith(COMMENT)}
 
 

@@ -4,7 +4,7 @@ The rules concern text only and are the same for every storage: a path is relati
 also if its dots are url-encoded (``%2e``). Hudi encodes no dots, so such a segment is never a partition.
 
 Two modules apply the rules: the reader of each file with paths, whose error names the file, and every storage before it uses the disk or the network
-(``storage/paths.py``). So even a reader without the check cannot leave the table's folder.
+(``storage/paths.py``). So even without the check in a reader, no path leads out of the table's folder.
 """
 
 from __future__ import annotations
@@ -42,12 +42,14 @@ def safe_relative_path(path: str) -> str:
 
 
 def is_unicode(text: str) -> bool:
-    """Say whether UTF-8 can hold a text: Python's texts may have incomplete characters (lone surrogates), such as bytes of a command line."""
+    """Say whether a text can be stored as UTF-8: Python's texts may have incomplete characters (lone surrogates), such as bytes of a command line."""
     return _SURROGATE.search(text) is None
 
 
 def refuse_incomplete(argument: str, names: Iterable[object]) -> None:
-    """Raise `InvalidOptionError` for a name that UTF-8 cannot hold, and so neither Arrow nor a file. A name that is no text has another error."""
+    """Raise `InvalidOptionError` for a name that cannot be stored as UTF-8, so neither in Arrow nor as a file name. A name that is not a text has
+    another error.
+    """
     bad = next((name for name in names if isinstance(name, str) and not is_unicode(name)), None)
     if bad is not None:
         raise InvalidOptionError(

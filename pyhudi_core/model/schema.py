@@ -92,9 +92,10 @@ def reconcile(
     """Return the table's schema after a write of data with the ``incoming`` schema; both are logical.
 
     Columns of the table keep their order, also if the data lacks them; new columns are appended. The type of a column becomes the wider type of the
-    two: int32 -> int64 -> float64, float32 -> float64, and decimals with more digits before the point; one with fewer digits behind it takes the
-    table's scale. An integer and a float32 become float64, since float32 cannot hold all integers. The columns in ``integers`` (dotted paths) stay
-    integers, because all floating-point numbers of the data fit into them. ``fixed`` are the columns whose type `table.alter` cannot change.
+    two: int32 -> int64 -> float64, float32 -> float64, and decimals with more digits before the point. A decimal with fewer digits behind the point
+    takes the table's scale. An integer and a float32 become float64, since float32 cannot hold all integers. The columns in ``integers`` (dotted
+    paths) stay integers, because all floating-point numbers of the data fit into them. ``fixed`` are the columns whose type `table.alter` cannot
+    change.
 
     Raises:
         SchemaMismatchError: two types have no common type, or a new name differs from an existing one in case alone.
@@ -196,7 +197,9 @@ def _ways_out(table: pa.DataType, incoming: pa.DataType, column: str, fixed: Con
 
 
 def changed_columns(before: pa.Schema, after: pa.Schema) -> tuple[list[str], list[str]]:
-    """Return the columns (dotted paths) that are new in ``after``, and the columns that have another type there; nested columns separately."""
+    """Return the columns (dotted paths) that are new in ``after``, and those that have another type in ``after``; nested columns are listed
+    separately.
+    """
     known = dict(column_paths(before))
     added = [path for path, _ in column_paths(after) if path not in known]
     new = tuple(f"{path}." for path in added)

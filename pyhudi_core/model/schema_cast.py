@@ -81,7 +81,7 @@ def conform(
     """Return a batch of a file with the columns and types of ``schema``. ``names`` are the names in the file, if they differ.
 
     Casts as `cast_batch`, and in addition: integers may become the nearest float, bytes and strings replace each other, times without zone are UTC
-    (as in old files and those of other writers), and the types that Hudi's ``ALTER TABLE`` turns into texts, dates or decimals are cast to these. In
+    (as in old files and those of other writers), and types that Hudi's ``ALTER TABLE`` changes to text, date or decimal are cast to the new type. In
     base files, as in Hudi, a 32-bit number that is not nested is widened through its text, so that 0.1 stays 0.1. In logs (``of_log``) it is widened
     directly.
 
@@ -92,10 +92,7 @@ def conform(
 
 
 def changes_values(kind: pa.DataType, target: pa.DataType) -> bool:
-    """Say whether a cast of one type to the other can fail, or can give other values in `conform` than in `cast_batch`.
-
-    True if that is not certain.
-    """
+    """Say whether a cast of one type to the other can fail, or can return other values in `conform` than in `cast_batch`. True if this is unknown."""
     types = pa.types
     if kind == target:
         return False

@@ -303,7 +303,7 @@ def joined(parent: str, name: str) -> str:
 
 
 def holds_all(before: pa.DataType, after: pa.DataType) -> bool:
-    """Return whether every value of one logical type fits into the other; `table.alter` can make such changes."""
+    """Return whether every value of the first logical type fits into the second; `table.alter` can make such changes."""
     types = pa.types
     if (before, after) in _EXACT or (types.is_decimal(before) and after == pa.string()):
         return True

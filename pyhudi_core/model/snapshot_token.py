@@ -1,6 +1,6 @@
-"""Snapshot tokens: a short text that identifies one state of a table, and detects that the state is gone.
+"""A snapshot token is a short text that identifies one state of a table, and shows whether the state still exists.
 
-A completion time is not enough: cleaning, restoring, and late commits of writers with another clock change the files that a time shows. So the token
+A completion time is not enough: cleans, restores, and late commits of writers with another clock change the files of a state. So the token
 also holds a digest of the files of the state.
 """
 

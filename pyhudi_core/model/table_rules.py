@@ -4,7 +4,7 @@ They are properties of the table whose keys begin with `PREFIX`. Hudi does not h
 properties, and ignore them. Comments are also the ``doc`` of columns in the schema of each commit, where Hudi and Spark look for them.
 ``write/row_rules.py`` enforces the rules for rows, and ``services/expiry`` deletes partitions.
 
-Invariant: an expression is SQL text, and means the same for every writer. So an expression is never a Python object, and its times are in UTC.
+Invariant: an expression is SQL text, and has the same meaning for every writer. So it is never a Python object, and its times are in UTC.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ class TableRules:
         )
 
     def beyond(self, before: TableRules) -> TableRules:
-        """Return the rules that a row can violate now, and could not violate before."""
+        """Return the rules that a row can violate now and could not violate before."""
 
         def new(name: str) -> dict[str, str]:
             return {key: text for key, text in getattr(self, name).items() if getattr(before, name).get(key) != text}
@@ -203,7 +203,7 @@ class TableRules:
         )
 
     def of_column(self, name: str) -> list[str]:
-        """Return the rules of a column, in the words of SQL. Leaves out checks, which can be about several columns."""
+        """Return the rules of a column, in the words of SQL. Checks are omitted, because they can be about several columns."""
         said = ["NOT NULL"] if name in self.not_null else []
         said += [f"DEFAULT {self.defaults[name]}"] if name in self.defaults else []
         return said + ([f"GENERATED AS ({self.generated[name]})"] if name in self.generated else [])

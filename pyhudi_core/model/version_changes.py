@@ -1,7 +1,7 @@
-"""Compute the properties of a table in another version, and decide which tables cannot have that version. Pure. Pure.
+"""Compute the properties of a table in another version, and decide which tables cannot have that version. Pure.
 
-Format reference: versions 1.4, 2.1, 2.2, 3.2 and 3.3. The merge mode of a raised table is the mode by which this release reads it: the payload class
-decides, as in version 6. (Hudi's own upgrade gives event time to every merge-on-read table with an ordering column; decision 0114 explains the
+Format reference: versions 1.4, 2.1, 2.2, 3.2 and 3.3. A raised table gets the merge mode by which this release reads it: the payload class determines
+the mode, as in version 6. (Hudi's own upgrade gives event time to every merge-on-read table with an ordering column; decision 0114 explains the
 difference.)
 """
 

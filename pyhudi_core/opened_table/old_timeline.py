@@ -1,7 +1,7 @@
-"""The timeline of version 6 that stays in a raised table: it is the way back, and it shows writes of an old release.
+"""The timeline of version 6 that stays in a raised table, to restore the old table and to find writes of an old release.
 
-Its files are in ``.hoodie`` itself, where no reader of version 8 looks. While the table has no newer commit than its upgrade, the old properties
-would restore the old table. Later the files are of no use, and are removed. If the old timeline has a completed instant that the new timeline lacks,
+Its files are directly in ``.hoodie``, where no reader of version 8 looks. Until the first commit after the upgrade, the old properties would restore
+the old table. Later the files are useless, and are removed. If the old timeline has a completed instant that the new timeline lacks,
 a release that did not notice the upgrade wrote it: readers ignore its files. Such an instant is reported, and never removed.
 """
 

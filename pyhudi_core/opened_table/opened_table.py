@@ -27,6 +27,8 @@ T = TypeVar("T")
 
 _Files = tuple[bytes | None, bytes | None]
 """The properties files of a table and of its metadata table; None for a file that was not read."""
+NEW_FILES = "the properties files of a new table"
+"""What a handle remembers (`CommitProtocol.remembered`) between the creation of a table's metadata table and the first call: `_Files`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,9 @@ class OpenedTable:
                 self._held = None
 
     def to_drop(self) -> tuple[TableContext, bool]:
-        """Return the table, and whether it is half dropped: then every other call raises `TableHalfDroppedError`. Raises as `context`."""
+        """Return the table, and whether it is half dropped; for a half dropped table, every other call raises `TableHalfDroppedError`. Raises as
+        `context`.
+        """
         with at_table(self.storage.location):
             properties = properties_file.read(self.storage)
             half = bool(properties.pop(DROPPING, ""))
@@ -115,11 +119,17 @@ class OpenedTable:
             self._known, self._lists_metadata = None, True  # it gets a metadata table
             return context
 
+    def created_whole(self) -> None:
+        """Use the properties files that the creation of the metadata table has left. `context_and` compares them, so they may be old."""
+        files = self._remembered.pop(NEW_FILES, None)
+        if files is not None:
+            Ahead.of(partial(self._of, files))
+
     def context_and(self, look: Callable[[TableContext], T]) -> tuple[TableContext, T]:
         """Return the table with its current configuration, and the result of a ``look`` afterwards.
 
-        On a network storage both run concurrently, if this handle has already read the properties. The result of the look is valid if the properties
-        files are unchanged, byte for byte: then it is as if they had been read first.
+        On a network storage both run concurrently, if this handle has already read the properties. The result of the look is valid if the bytes of
+        the properties files are unchanged: then it is the same as after a read of the properties.
         """
         known = self._known
         if known is None or self.storage.capabilities.parallel_calls <= 1:
@@ -189,9 +199,8 @@ def reopened(context: TableContext, *, any_version: bool = False) -> TableContex
 
 
 def opened_beside(context: TableContext, location: str) -> TableContext:
-    """Return another table with its current configuration, to read it or to publish a decision there.
-
-    Its lock is the lock of ``context``. Raises as `reopened`.
+    """Return another table with its current configuration, to read it or to publish a decision in it. Its lock is the lock of ``context``. Raises as
+    `reopened`.
     """
     protocol = replace(context.protocol, storage=context.protocol.open_beside(location), remembered={})
     config = TableConfig.from_properties(properties_file.read(protocol.storage), table=location)

@@ -14,22 +14,22 @@ class Protections:
     """All on by default.
 
     Attributes:
-        conflict_check: a commit is refused when another one changed its file groups meanwhile.
-        key_check: a commit is refused if it and another one inserted rows that may have the same key.
+        conflict_check: a commit is refused if a concurrent commit changed its file groups.
+        key_check: a commit is refused if it and a concurrent commit inserted rows that may have the same key.
         lock: commits are decided one after the other.
         commit_record: a commit is decided by a compare-and-swap, so that a lost lock does no harm.
         roll_forward: the decision of a dead process is published before the next decision.
         look_up_before_abort: a writer looks for its own commit on the timeline before it reports the commit as undone.
-        reservation: a requested time belongs to one writer, whatever its action.
-        monotonic_times: a requested time is above all known times, whatever the clock says.
+        reservation: a requested time belongs to one writer, for every action.
+        monotonic_times: a requested time is above all known times, independent of the clock.
         requested_once, inflight_once, completed_once: a timeline file is never overwritten.
         completion_watermark: a completion time is above every time on the timeline.
         salt: two attempts never give a data file the same name, and a writer recognizes its own completed instant by its token, not by its time.
-        heartbeat_before_rollback: only a writer that is known to be gone is rolled back.
-        admission_by_name: readers see the files that the completed commit names, not all files with its time in their names.
+        heartbeat_before_rollback: a write is rolled back only if its writer is known to have ended.
+        admission_by_name: readers see the files that the completed commit names, not every file with the time of the commit in its name.
         path_containment: only data files below the table are deleted.
-        version_gate: a table that another program upgraded meanwhile gets no commit.
-        jitter: writers that lost wait for a random time.
+        version_gate: if another program has upgraded the table during the write, the write cannot commit.
+        jitter: writers wait for a random time after a conflict.
         replan: a write that lost a conflict is planned again, from the state after the other commit.
     """
 

@@ -41,7 +41,7 @@ class PreCommit(Protocol):
     def run(self, attempt: Any, timeline: Timeline) -> bool:
         """Run all validators on an attempt (``write.attempt.Attempt``) on top of this timeline, without the lock. Raises `PreCommitError`.
 
-        Returns whether one of the validators has read the table, so that another commit can change its answer.
+        Returns whether one of the validators has read the table; in this case another commit can change its answer.
         """
         ...
 
@@ -58,7 +58,7 @@ class CommitProtocol:
         protections: all on, except in tests.
         pre_commit: validators of every commit of this handle, also of commits by table services.
         remembered: a handle's memory between decisions (``transaction/decision.py``).
-        beside: opens the storage of another table; None: by its location, as `open_beside` (``storage/sources.py``) allows.
+        beside: opens the storage of another table; None: open it by its location, if `open_beside` (``storage/sources.py``) allows it.
     """
 
     storage: Storage
@@ -105,9 +105,8 @@ class TableContext:
         folders: Folders | None = None,
         clock: Clock | None = None,
     ) -> TableContext:
-        """Return the table of these properties, with a timeline folder that was opened before if ``folders`` has it.
-
-        ``clock``: None, the protocol's.
+        """Return the table of these properties. If ``folders`` has an opened timeline folder of the table, it is used. ``clock``: None: the
+        protocol's clock.
         """
         config = config.merged_by(protocol.options.older_merge_law)
         path = config.timeline_folder
@@ -159,7 +158,7 @@ class TableContext:
         return format_time(self.runtime.instant_ms(), utc=self.utc)
 
     def writer(self) -> dict[str, str]:
-        """Return who writes, as entries of the extra metadata; empty if the option ``pyhudi.commit.writer`` is off."""
+        """Return the entries about the writer for the extra metadata; empty if the option ``pyhudi.commit.writer`` is off."""
         known = self.runtime.writer() if self.options.names_writer else {}
         return {WRITER_KEY + name: text for name, text in known.items()}
 

@@ -2,7 +2,7 @@
 
 How to add an option: one of compaction or clustering is one field of `CompactionOptions` (`compaction`) or `ClusteringOptions` (`clustering`),
 made by `declared`. A lock declares its own options in the same way in its module (``lock/__init__.py``). Every other option is an `Option` in
-`definitions` or `upkeep`, and a field of its concern (``retry.limit`` is a field of `RetryOptions` in `write_options`). Then run ``python
+`definitions`, and a field of its concern (``retry.limit`` is a field of `RetryOptions` in `write_options`). Then run ``python
 scripts/generate_docs.py``, which writes ``docs/options.md`` and the tables of ``docs/locks.md``.
 """
 

@@ -1,4 +1,4 @@
-"""The options of the sync to a catalog (Hive Metastore or Glue). The keys are those of Hudi's sync tools, and so are most defaults."""
+"""The options of the sync to a catalog (Hive Metastore or Glue). The keys, and most defaults, are those of Hudi's sync tools."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAME = re.compile(r"\w[\w-]*")
 
 @dataclass(frozen=True, slots=True)
 class CatalogOptions:
-    """The catalog, and the form of the table there."""
+    """The catalog, and the form of the table in the catalog."""
 
     automatic: bool = declared(
         f"{_HIVE}enable",

@@ -1,4 +1,4 @@
-"""The options of clustering: when small files are merged and sorted, which of them, and how. The keys and defaults are Hudi's."""
+"""The options of clustering: when, how, and which small files are merged and sorted. The keys and defaults are Hudi's."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _UPDATE_STRATEGIES = {
 
 @dataclass(frozen=True, slots=True)
 class ClusteringOptions:
-    """When small files are merged and sorted, which of them, and how; sizes in bytes."""
+    """When, how, and which small files are merged and sorted; sizes in bytes."""
 
     inline: bool = declared(
         "hoodie.clustering.inline",

@@ -1,4 +1,4 @@
-"""The options of compaction, and its strategies: when logs are merged, which of them first. The keys and defaults are Hudi's."""
+"""The options of compaction, and its strategies: when logs are merged, and which logs come first. The keys and defaults are Hudi's."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _LATER = (
 
 @dataclass(frozen=True, slots=True)
 class CompactionOptions:
-    """When the logs of merge-on-read tables are compacted, and which of them first."""
+    """When the logs of merge-on-read tables are compacted, and which logs come first."""
 
     inline: bool | None = declared(
         "hoodie.compact.inline",

@@ -14,7 +14,6 @@ from pyhudi_core.model.option import MEBIBYTE, Option, Scope, options_of, words
 from pyhudi_core.options.catalog import CatalogOptions
 from pyhudi_core.options.clustering import ClusteringOptions
 from pyhudi_core.options.compaction import CompactionOptions
-from pyhudi_core.options.upkeep import UPKEEP_OPTIONS
 
 _STRATEGY_PACKAGE = "org.apache.hudi.client.transaction."
 _STRATEGIES = {
@@ -324,7 +323,27 @@ WRITE_OPTIONS = (
     *options_of("compaction", CompactionOptions),
     *options_of("clustering", ClusteringOptions),
     *options_of("catalog", CatalogOptions),
-    *UPKEEP_OPTIONS,
+    Option("pyhudi.sweep.min.age.minutes", "upkeep.sweep_age_minutes", int, 1440,
+           "Minutes since its last change after which `table.sweep` deletes a file that no commit, no plan and no running writer names.", minimum=0),
+    Option("hoodie.partition.ttl.inline", "upkeep.ttl_inline", bool, False, "Every commit also deletes partitions that have expired."),
+    Option("hoodie.partition.ttl.management.strategy.type", "upkeep.ttl_strategy", str, "KEEP_BY_TIME",
+           "By what a partition expires: `KEEP_BY_TIME`, its last write; `KEEP_BY_CREATION_TIME`, its creation.",
+           choices=words("KEEP_BY_TIME", "KEEP_BY_CREATION_TIME"), not_yet=("keep_by_event_time",)),
+    Option("hoodie.partition.ttl.strategy.days.retain", "upkeep.ttl_days", int, -1,
+           "Number of days after which a partition expires; 0: it never does; -1: as the rule `partitions_expire` says, else never.", minimum=-1),
+    Option("hoodie.partition.ttl.strategy.partition.selected", "upkeep.ttl_partitions", str, None,
+           "Comma-separated paths of the only partitions that can expire."),
+    Option("hoodie.partition.ttl.strategy.max.delete.partitions", "upkeep.ttl_max_partitions", int, 1000,
+           "Maximum number of partitions that one commit deletes because they have expired.", minimum=1),
+    *(
+        Option(f"pyhudi.tags.{name}", f"upkeep.tags_{name}", int, 0,
+               f"Number of {name} tags that stay: savepoints that `table.tagging` and upkeep make, one in each {period}; 0: none is made.", minimum=0)
+        for name, period in (("hourly", "hour"), ("daily", "day"), ("weekly", "week"), ("monthly", "month"))
+    ),
+    Option("pyhudi.iceberg.automatic", "iceberg.automatic", bool, False,
+           "Every commit also syncs the Iceberg metadata of the table (`table.iceberg`); the first one makes it."),
+    Option("pyhudi.iceberg.snapshots", "iceberg.snapshots", int, 100,
+           "Number of Iceberg snapshots that a sync keeps, if cleaning does not remove their files before.", minimum=1),
     Option("hoodie.archive.automatic", "archival.automatic", bool, True,
            "Every commit checks whether old instants are due for archival, and archives them."),
     Option("hoodie.keep.max.commits", "archival.max_commits", int, 30,

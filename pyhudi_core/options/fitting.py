@@ -1,6 +1,6 @@
-"""Check options before a table exists: whether they are valid, and whether their lock can exclude the writers of a location.
+"""Check options before a table exists: they must be valid, and their lock must exclude the writers of a location.
 
-Programs that only declare tables use it, such as Dagster when it loads definitions. It reads no storage, and imports no writer.
+Programs that only declare tables use this module, such as Dagster when it loads definitions. It reads no storage, and imports no writer.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def refuse_unfit_options(
 
     Args:
         options: keys to values, as for `create_table`.
-        location: where the table will be; then the lock is also checked against its storage.
+        location: the location of the table; if it is given, the lock is also checked against its storage.
         processes: whether several processes write, so that a lock inside one process is not enough.
         storage_options: options of the location's storage.
 

@@ -1,7 +1,7 @@
 """Advice for options of Hudi's Spark jobs that this package does not have, by the pattern of their keys.
 
 `find_option` raises an error with this text, and ``docs/options.md`` has the same table. Options that tune how Hudi runs have no meaning here.
-Options that change what is stored are refused, because to ignore one would store other rows or other files than the user wanted.
+Options that change the stored data are refused: if one were ignored, other rows or other files would be stored than the user wanted.
 
 Invariant: each key that Hudi's Spark bundles know is an option of ``definitions``, or matches one of these patterns. An option or a method in a text
 exists, and accepts the arguments in the text (``tests/unit/options/test_options_of_hudi.py``).

@@ -120,7 +120,7 @@ def _refuse_unknown(keys: Iterable[str]) -> None:
 
 
 def options_for_open(options: Mapping[str, object]) -> dict[str, object]:
-    """Return the options that do not describe a new table, so that options for `create_table` also fit `open_table` of any table.
+    """Return the options without those that describe a new table, so that options for `create_table` also fit `open_table`.
 
     Unknown keys stay, so that `open_table` reports them.
     """

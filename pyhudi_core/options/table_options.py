@@ -1,4 +1,4 @@
-"""The options that describe a table: for a new table, and the check of such options against an existing table."""
+"""The options that describe a table: read them for a new table, or check them against an existing table."""
 
 from __future__ import annotations
 

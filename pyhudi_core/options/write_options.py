@@ -1,13 +1,14 @@
 """Options as typed values: ``WriteOptions`` for writes, one frozen value for each concern; for ``TableOptions`` see `table_options`.
 
-Both are read from the same mapping, so that one set of options fits ``create_table`` and every later call. Each takes its own options
-and checks all of them. Each concern checks that its values agree with each other.
+Both are read from the same mapping, so that one set of options fits ``create_table`` and every later call. Each of the two takes its own options and
+checks all of them. Each concern checks that its values agree with each other.
 
 Invariant: options given for an existing table never contradict it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,7 +25,6 @@ from pyhudi_core.options.compaction import CompactionOptions
 from pyhudi_core.options.definitions import TABLE_OPTIONS, WRITE_OPTIONS
 from pyhudi_core.options.registry import read_options
 from pyhudi_core.options.table_options import refuse_other_table, values_of
-from pyhudi_core.options.upkeep import CleaningOptions, IcebergOptions, UpkeepOptions
 
 if TYPE_CHECKING:
     from pyhudi_core.model import time_zone
@@ -59,7 +59,7 @@ class FileOptions:
 
 @dataclass(frozen=True, slots=True)
 class RowOptions:
-    """The rules for a batch: rows with the same key, existing keys, other number types for integers, and changes of the columns."""
+    """The rules for a batch: rows with the same key, existing keys, other number types in integer columns, and changes of the columns."""
 
     combine_before_upsert: bool
     combine_before_insert: bool
@@ -74,8 +74,8 @@ class IndexOptions:
 
     For a bucket index: the ``buckets`` of a partition (with consistent hashing, of a new one), the hashed columns, and the engine; None if they are
     not given. ``most_buckets``, ``least_buckets`` and the thresholds (in sizes of a full file) say which buckets clusterings split and merge. The
-    three ``moves``: with the global index of that kind, a row whose key is in another partition moves to its own partition. ``updates_move``: an
-    updated row is deleted in its file group and inserted in another one.
+    three ``moves``: with the global index of this kind, a row moves to its own partition if its key is in another partition. ``updates_move``: an
+    updated row is deleted in its file group and inserted in another file group.
     """
 
     type: str | None
@@ -141,7 +141,7 @@ class MetadataOptions:
 
     @property
     def asks_for_more(self) -> bool:
-        """Whether a write makes a metadata table, or must report that it does not make a part of it."""
+        """Whether a write makes a metadata table, or must report a part of it that it does not make."""
         return bool(self.enable) or self.record_index or self.bloom_filters
 
 
@@ -170,7 +170,7 @@ class ClockOptions:
 
 @dataclass(frozen=True, slots=True)
 class RetryOptions:
-    """What a write does after another commit came first: the number of attempts, when other writers yield to it, and the wait for a busy store."""
+    """What a write does if another commit comes first: the number of attempts, when other writers yield to it, and the wait for a busy store."""
 
     limit: int
     reserve_after: int
@@ -187,6 +187,71 @@ class ConflictOptions:
     strategy: str
     early_detection: bool
     allow_duplicate_keys: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CleaningOptions:
+    """Which old files a clean deletes, and when. ``automatic``: None if it is not set; then commits clean, and the first clean logs a message."""
+
+    automatic: bool | None
+    policy: str
+    commits: int
+    hours: int
+    file_versions: int
+    max_commits: int
+    incremental: bool
+    partitions: str
+    partition_regex: str
+    max_files: int
+    keep_seconds: int
+    empty_hours: int = -1
+
+    @property
+    def by_commits(self) -> bool:
+        """Whether commits clean."""
+        return self.automatic is not False
+
+    def __post_init__(self) -> None:
+        if not self.empty_hours:
+            raise InvalidOptionError(
+                "hoodie.write.empty.clean.interval.hours is 0", hint="Give hours from 1 on, or -1 for no empty cleans."
+            )
+        try:
+            re.compile(self.partition_regex)
+        except re.error as error:
+            raise InvalidOptionError(
+                f"hoodie.clean.partition.filter.regex is not a regular expression: {error}",
+                hint="Give an expression that Python's re module accepts",
+            ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergOptions:
+    """Iceberg metadata of the table."""
+
+    automatic: bool
+    snapshots: int
+
+
+@dataclass(frozen=True, slots=True)
+class UpkeepOptions:
+    """When unused files are deleted."""
+
+    sweep_age_minutes: int
+    ttl_inline: bool
+    ttl_strategy: str
+    ttl_days: int
+    ttl_partitions: str | None
+    ttl_max_partitions: int
+    tags_hourly: int = 0
+    tags_daily: int = 0
+    tags_weekly: int = 0
+    tags_monthly: int = 0
+
+    @property
+    def sweep_age_ms(self) -> int:
+        """The age of files that a sweep deletes, in milliseconds."""
+        return self.sweep_age_minutes * 60_000
 
 
 @dataclass(frozen=True, slots=True)

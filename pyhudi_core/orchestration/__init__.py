@@ -1,9 +1,10 @@
-"""Functions for a package that runs tables under an orchestrator, such as ``pyhudi_dagster``. Users of such a package need few of these names.
+"""Functions for packages that use tables under an orchestrator, such as ``pyhudi_dagster``. Users of these packages need few of these names.
 
 They are as stable as the names of ``pyhudi``, do not depend on an orchestrator, and are imported on first use. By module:
 
 - ``settings``, ``table_match``: the settings of an asset or a task for its table (`TableSettings`), the write that it requests (`HudiWrite`), and the
   check of a table that differs (`refuse_mismatch`).
+- ``first_writes``: the tables that a write creates, which are dropped if the write is refused (`new_tables`).
 - ``only_read``: a table that this release does not write (`what_works`, `refuse_only_read`).
 - ``data``: what a function may return (`normalised`, with the orchestrator's own words in a `Giver`), and only the rows of some partitions.
 - ``partition_values``, ``partition_condition``: the folders of a span of time (`Folders`), and the scan of some partitions (`condition_of`).
@@ -22,7 +23,8 @@ before a run (`options_for_open`, `refuse_unfit_options`); a write that retries,
 tables that become visible together (`CommitTogether`, `why_not_together`, `refuse_apart`, `refuse_torn`), of one lake (`options_in_lake`); the
 counterpart of `pyhudi.commit_for`, which requests a write from another process and permits its commit (`WriteRequest`, `RemoteGate`, `open_gate`,
 `schema_text`); rows of any kind as one Arrow table (`as_table`); options that would have kept expired files (`how_to_keep_more`); options
-with secrets (`holds_secret`); the check of a table's name (`name_in_lake`); and the error for an extra that is not installed (`from_extra`).
+with secrets (`holds_secret`); the check of a table's name (`name_in_lake`); the name that a
+misspelt one means (`nearest`), also of a service (`no_service`); and the error for an extra that is not installed (`from_extra`).
 """
 
 from typing import TYPE_CHECKING
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from pyhudi_core.errors import from_extra as from_extra
     from pyhudi_core.model.masking import holds_secret as holds_secret
     from pyhudi_core.model.masking import masked_text as masked_text
+    from pyhudi_core.naming import nearest as nearest
     from pyhudi_core.options import options_for_open as options_for_open
     from pyhudi_core.options.fitting import refuse_unfit_options as refuse_unfit_options
     from pyhudi_core.orchestration.backlog import Backlog as Backlog
@@ -51,6 +54,7 @@ if TYPE_CHECKING:
     from pyhudi_core.orchestration.errors import TableMismatchError as TableMismatchError
     from pyhudi_core.orchestration.errors import UpstreamMissingError as UpstreamMissingError
     from pyhudi_core.orchestration.errors import definition_error as definition_error
+    from pyhudi_core.orchestration.first_writes import new_tables as new_tables
     from pyhudi_core.orchestration.gaps import Acceptance as Acceptance
     from pyhudi_core.orchestration.gaps import Gap as Gap
     from pyhudi_core.orchestration.gaps import acceptance_of as acceptance_of
@@ -99,6 +103,7 @@ if TYPE_CHECKING:
     from pyhudi_core.read.expired import how_to_keep_more as how_to_keep_more
     from pyhudi_core.services.registry import service_kinds as service_kinds
     from pyhudi_core.services.upkeep_rules import SERVICE_NAMES as SERVICE_NAMES
+    from pyhudi_core.services.upkeep_rules import no_service as no_service
     from pyhudi_core.storage.paths import name_in_lake as name_in_lake
     from pyhudi_core.storage.paths import options_in_lake as options_in_lake
     from pyhudi_core.table_transactions import CommitTogether as CommitTogether
@@ -154,6 +159,9 @@ _HOMES = {
     "is_shared": "orchestration.sharing",
     "moment_of": "orchestration.instant_times",
     "name_in_lake": "storage.paths",
+    "nearest": "naming",
+    "no_service": "services.upkeep_rules",
+    "new_tables": "orchestration.first_writes",
     "newest_with_rows": "orchestration.past_commits",
     "normalised": "orchestration.data",
     "only_values": "orchestration.data",

@@ -1,7 +1,7 @@
 """Convert the data that an asset or a task returns to the input of a table: a Spark DataFrame or an Arrow stream.
 
-Rows come as one object, or in parts: an iterator, such as a generator, or a list of Arrow tables or batches with one schema. Other data is refused
-with advice what to return, so that no orchestrator repeats a step that can never work.
+Rows come as one object, or in parts: an iterator, such as a generator, or a list of Arrow tables or batches with one schema. Other data is refused,
+with advice what to return, so that no orchestrator repeats a step that cannot work.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Giver:
     Attributes:
         name: its name in errors: ``The asset``.
         how: what to return instead of the orchestrator's own values, by type name.
-        claim: called with the Spark session of a DataFrame, whose jobs the end of the step has to cancel.
+        claim: called with the Spark session of a DataFrame; the end of the step must cancel the jobs of this session.
     """
 
     name: str = "The function"

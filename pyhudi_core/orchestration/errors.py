@@ -10,7 +10,7 @@ class ForeignRowsError(DataError):
 
 
 class CheckpointGapError(HudiError):
-    """The upstream table was cleaned past the checkpoint, so the changes since then can no longer be read."""
+    """The changes after the checkpoint can no longer be read, because the upstream table was cleaned."""
 
 
 class RunEndedError(CommitError):

@@ -1,4 +1,5 @@
-"""A gap: changes of an input that can no longer be read. A person must accept a gap; the commit records this person and the skipped changes.
+"""A gap is a range of changes of an input that can no longer be read. A person must accept a gap; the commit records this person and the skipped
+changes.
 
 A run accepts gaps with two entries (tags in Dagster): ``hudi/accept_gap`` says how to continue (``read_all`` or ``skip``), and
 ``hudi/accept_gap_by`` names the person and the reason.

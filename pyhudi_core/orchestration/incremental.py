@@ -1,8 +1,8 @@
 """Reads the changes of an upstream table since the last commit of the reader's own table.
 
-The position is not stored in the orchestrator. The commit that processed the changes has it in its extra metadata (`checkpoints`), so input
-position and output are one atomic write: a lost cursor, a failed run or a lost database of the orchestrator neither skips nor repeats a change.
-If the changes result in no rows, the run commits only the position.
+The position is not stored in the orchestrator, but in the extra metadata of the commit that processed the changes (`checkpoints`). So input position
+and output are one atomic write: a lost cursor, a failed run or a lost database of the orchestrator neither skips nor repeats a change. If the changes
+result in no rows, the run commits only the position.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Changes:
     """The rows of an upstream table that changed in (after, until], each in its latest state; completion times.
 
     In Dagster, annotate a parameter of an asset with it. It is falsy if no commit has changed rows. ``after`` is the oldest position among the run's
-    partitions; None means that one of them has read nothing yet.
+    partitions; None if one of these partitions has read nothing yet.
     """
 
     name: str
@@ -100,8 +100,9 @@ class Changes:
             return self.table.scan(columns=columns, where=where)
 
     def accept_gap(self, how: How, by: str) -> None:
-        """Continue after lost changes: ``"read_all"`` reads all rows of the table once, ``"skip"`` reads no rows up to now. The commit records
-        ``by``."""
+        """Continue after lost changes: ``"read_all"`` reads all rows of the table once; ``"skip"`` reads no rows, and the next run continues from
+        now. The commit records ``by``.
+        """
         self._accepted.append(gaps.accepted(how, by))
 
     def to_arrow(self, columns: Sequence[str] | None = None, where: object = None) -> pa.Table:

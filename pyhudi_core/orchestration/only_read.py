@@ -1,6 +1,6 @@
 """Tables that this release reads and does not write, such as those of version 6.
 
-When such a table is opened, a log line says what works. A step that would write to it is refused before its function is called.
+When such a table is opened, a log line lists the possible operations. A step that writes to the table is refused before its function is called.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MOST = 10_000
 
 
 def what_works(table: HudiTable) -> str:
-    """Return a text for a read-only table: what works, and how to make it writable. Empty for every other table."""
+    """Return a text for a read-only table: the possible operations, and how to make it writable. Empty for every other table."""
     config = table.config
     if not (why := config.why_not_written):
         return ""

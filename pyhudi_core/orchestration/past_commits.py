@@ -73,7 +73,7 @@ def find_made(
 ) -> PastCommit | None:
     """Return the newest commit, archived or active, whose extra metadata has ``entry`` and for which ``made`` is true: the commit of this attempt.
 
-    ``begun``: start time of the attempt; older commits are not read, so commits of other writers cost nothing.
+    ``begun``: start time of the attempt; commits that completed earlier are not read.
     """
     bound = ""
     if begun is not None and table.config.timeline_timezone == "UTC":
@@ -87,7 +87,7 @@ def find_made(
 def newest_with_rows(
     table: HudiTable, entry: str, concerns: Callable[[Mapping[str, str]], bool], after: str
 ) -> PastCommit | None:
-    """Return the newest commit with ``entry`` for which ``concerns`` is true and that completed after this time, or None.
+    """Return the newest commit that completed after this time, has ``entry``, and for which ``concerns`` is true; or None.
 
     Skips commits that contain only positions; includes archived commits.
     """

@@ -1,8 +1,7 @@
-"""A gate in another process: a writing process asks the process that started it whether its commit is still wanted.
-
-This is for a writer that cannot reach its orchestrator, such as a Spark job on a cluster. Both processes see one folder of a storage, outside of the
-table. The writer writes its files, puts a question into the folder, and waits for the answer before it takes the table's lock. Under the lock it
-checks once that the answer is still valid. Without an answer nothing is published; so a writer whose orchestrator is gone never publishes.
+"""A gate in another process: a writer asks the process that started it whether its commit is still wanted. It is for a writer that cannot reach its
+orchestrator, such as a Spark job on a cluster. Both processes see one folder of a storage, outside of the table. The writer writes its files, puts a
+question into the folder, and waits for the answer before it takes the table's lock. Under the lock it checks once that the answer is still valid.
+Without an answer nothing is published; so a writer whose orchestrator is gone never publishes.
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ class RemoteGate:
         self._answered = 0
 
     def ask(self, facts: Mapping[str, Any], timeout_s: float) -> None:
-        """Ask whether to commit, and return if the answer is yes. The writer calls this without the table's lock, because it waits.
+        """Ask whether to commit, and wait for the answer. Return if the answer is yes. The writer calls this without the table's lock.
 
         Args:
             facts: a description of the commit, as JSON.
             timeout_s: seconds to wait for an answer, or for a newer answer if the first one is no longer valid.
 
-        Raises `CommitAbortedError` if the answer is no or late; then nothing may be published.
+        Raises `CommitAbortedError` if the answer is no, or too late; then nothing may be published.
         """
         until = self._clock.monotonic() + timeout_s
         self._put_question(facts)

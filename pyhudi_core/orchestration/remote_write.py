@@ -12,9 +12,11 @@ import pyarrow as pa
 from pyhudi_core.errors import CommitAbortedError, InvalidOptionError, TableExistsError, TableNotFoundError
 from pyhudi_core.model.masking import takes_options
 from pyhudi_core.naming import set_module
-from pyhudi_core.opening import create_table, open_table
+from pyhudi_core.opening import open_table
 from pyhudi_core.options import options_for_open, without_secrets
+from pyhudi_core.orchestration.first_writes import new_tables
 from pyhudi_core.orchestration.remote_gate import RemoteGate
+from pyhudi_core.orchestration.settings import TableSettings
 from pyhudi_core.runtime import system_runtime
 from pyhudi_core.storage import open_storage
 from pyhudi_core.table import HudiTable
@@ -48,7 +50,7 @@ class WriteRequest:
     record_key: tuple[str, ...] = ()
     partition_by: tuple[str, ...] = ()
     ordering: str | None = None
-    table_type: str = "copy_on_write"
+    table_type: str | None = None
     schema: str = ""
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
     extra_metadata: Mapping[str, str] = field(default_factory=dict)
@@ -108,9 +110,6 @@ def commit_for(
     """
     asked = request if isinstance(request, WriteRequest) else WriteRequest.of_json(request)
     gate, clock = open_gate(asked.gate, storage_options), system_runtime().clock
-    table = _table(asked, {**asked.options, **(options or {})}, data, storage_options or {})
-    write = table.begin(asked.operation, extra_metadata=asked.extra_metadata, pre_commit=list(pre_commit))
-    asking = _Asking(write, gate, asked.wait_s)
     began = staged = clock.monotonic()
 
     def planned() -> None:
@@ -118,8 +117,12 @@ def commit_for(
         staged = clock.monotonic()
         asking.ask()
 
-    with write:
-        commit = commit_with_retries(write, lambda: write.write(data), asking.gate, planned)
+    with new_tables() as new:
+        table = _table(asked, {**asked.options, **(options or {})}, data, storage_options or {}, new)
+        write = table.begin(asked.operation, extra_metadata=asked.extra_metadata, pre_commit=list(pre_commit))
+        asking, began = _Asking(write, gate, asked.wait_s), clock.monotonic()
+        with write:
+            commit = commit_with_retries(write, lambda: write.write(data), asking.gate, planned)
     if commit:
         figures = {"lock_wait": commit.lock_wait, "lock_held": commit.lock_held, "retries": commit.retries}
         times = {"write_seconds": staged - began, "commit_seconds": clock.monotonic() - staged}
@@ -158,23 +161,23 @@ class _Asking:
         raise PreparationNeeded(self.ask)
 
 
-def _table(asked: WriteRequest, options: Mapping[str, str], data: Any, storage_options: Mapping[str, str]) -> HudiTable:
+def _table(
+    asked: WriteRequest,
+    options: Mapping[str, str],
+    data: Any,
+    storage_options: Mapping[str, str],
+    new: list[HudiTable],
+) -> HudiTable:
+    """Open the table, or create it, and add it to ``new``."""
     opening = options_for_open(options)
     try:
         return open_table(asked.table, storage_options, opening)
     except TableNotFoundError:
         pass
     schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(asked.schema))) if asked.schema else data.schema
+    settings = TableSettings(asked.record_key, asked.partition_by, asked.ordering, asked.table_type)
     try:
-        return create_table(
-            asked.table,
-            schema=schema,
-            record_key=list(asked.record_key),
-            partition_by=list(asked.partition_by),
-            ordering=asked.ordering,
-            table_type=asked.table_type,
-            options=options,
-            storage_options=storage_options,
-        )
+        new.append(settings.create(asked.table, schema, asked.operation, options, storage_options))
     except TableExistsError:  # another writer created it first
         return open_table(asked.table, storage_options, opening)
+    return new[-1]

@@ -19,6 +19,7 @@ else:
     create_table = lazy_call("pyhudi_core.opening", "create_table")
 
 _fitting, _new_table = lazy("pyhudi_core.options.fitting"), lazy("pyhudi_core.model.new_table")
+_table_options = lazy("pyhudi_core.options.table_options")
 
 Operation = Literal[
     "upsert", "insert", "bulk_insert", "insert_overwrite", "insert_overwrite_table", "delete", "delete_partitions"
@@ -33,12 +34,15 @@ _SHORT = {"cow": "copy_on_write", "mor": "merge_on_read"}
 
 @dataclass(frozen=True, slots=True)
 class TableSettings:
-    """The settings for creating the table. They never change an existing table; ``options`` also apply to every write."""
+    """The settings for creating the table. They never change an existing table; ``options`` also apply to every write.
+
+    An omitted setting accepts an existing table as it is.
+    """
 
     record_key: tuple[str, ...] = ()
     partition_by: tuple[str, ...] = ()
     ordering: str | None = None
-    table_type: str = "copy_on_write"
+    table_type: str | None = None
     schema: Any = None
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -48,15 +52,20 @@ class TableSettings:
 
     @property
     def kind(self) -> str:
-        """The table type by its long name: ``mor`` is ``merge_on_read``."""
-        word = str(self.table_type).strip().lower()
+        """The type of a new table, by its long name: ``mor`` is ``merge_on_read``."""
+        return self.given_kind or "copy_on_write"
+
+    @property
+    def given_kind(self) -> str:
+        """The table type that the settings or their options name, by its long name; empty if they name none."""
+        word = str(self.table_type or self.options.get("hoodie.table.type") or "").strip().lower()
         return _SHORT.get(word, word)
 
     def refuse_unfit(self, whose: str) -> None:
-        """Raise `InvalidOptionError` for settings with which no table could be created. ``whose``: ``The asset orders``."""
+        """Raise `InvalidOptionError` if no table can be created with the settings. ``whose``: ``The asset orders``."""
         if self.kind not in _SHORT.values():
             raise definition_error(
-                f"{whose} has table_type={self.table_type!r}, which is unknown",
+                f"{whose} has table_type={self.table_type or self.given_kind!r}, which is unknown",
                 "Use 'copy_on_write' or 'merge_on_read'.",
             )
         try:
@@ -69,14 +78,20 @@ class TableSettings:
             self._refuse_absent(whose, self.schema.names)
 
     def create(
-        self, location: str, schema: Any, options: Mapping[str, str], storage_options: Mapping[str, str]
+        self, location: str, schema: Any, operation: str, options: Mapping[str, str], storage_options: Mapping[str, str]
     ) -> HudiTable:
-        """Create the table. Raises as `create_table`.
+        """Create the table for its first write. Raises as `create_table`, and `InvalidOptionError` for an upsert without a record key.
 
         Args:
             schema: the columns, if the settings name none.
+            operation: the operation of the first write.
             options: options of all tables of the lake; the settings' own options override them.
         """
+        if operation == "upsert" and not self.record_key and not _key_in({**options, **self.options}):
+            raise definition_error(
+                f"The new table {location} would have no record key, but its first operation is upsert: no record_key was given",
+                "Name the columns that identify a row: record_key='id'. For rows without such columns use operation='insert'.",
+            )
         return create_table(
             location,
             schema=self.schema if self.schema is not None else schema,
@@ -103,12 +118,17 @@ class HudiWrite:
     """The return value of an asset or a task that selects the operation at run time: ``HudiWrite(rows, operation="delete")``.
 
     ``data`` is a Spark DataFrame or any object with ``__arrow_c_stream__``; for ``delete_partitions`` a list of partition paths, or None for the
-    partitions of the run.
+    partitions of the run. With ``partial``, the rows of an upsert may omit columns, whose stored values stay; each key must be in the table.
     """
 
     data: Any
     operation: Operation = "upsert"
     extra_metadata: Mapping[str, str] = field(default_factory=dict)
+    partial: bool = False
+
+
+def _key_in(options: Mapping[str, object]) -> bool:
+    return bool(_table_options.TableOptions.parse(options).key_columns)
 
 
 def checked_operation(operation: str, whose: str = "The write") -> Operation:
@@ -143,13 +163,13 @@ def refuse_unfit_columns(whose: str, argument: str, columns: Sequence[str]) -> N
 
 
 def refuse_no_count(what: str, number: object) -> None:
-    """Raise `InvalidOptionError` unless the number is a positive whole number that is not absurdly large."""
+    """Raise `InvalidOptionError` unless the number is a positive whole number below an upper limit."""
     if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= _MOST:
         raise definition_error(f"{what}={number!r}", f"Pass a whole number from 1 on, at most {_MOST}.")
 
 
 def refuse_unfit_limit(what: str, number: object) -> None:
-    """Raise `InvalidOptionError` unless the number is None, or finite, from 0 on, and not absurdly large."""
+    """Raise `InvalidOptionError` unless the number is None, or finite, not negative, and below an upper limit."""
     if number is None or (
         isinstance(number, int | float) and not isinstance(number, bool) and 0 <= number <= _MOST_HOURS
     ):
@@ -158,7 +178,7 @@ def refuse_unfit_limit(what: str, number: object) -> None:
 
 
 def refuse_unused(what: str, unused: Mapping[str, object], fix: str) -> None:
-    """Raise `InvalidOptionError` for an attribute that is given, and that nothing uses. UTC is the time zone that nobody has to give."""
+    """Raise `InvalidOptionError` for a given attribute that is not used. The time zone UTC counts as not given."""
     for name, value in unused.items():
         if value and value != "UTC":
             raise definition_error(f"{what} has {name}={value!r}, which nothing uses", fix)

@@ -1,11 +1,11 @@
 """The changes of upstream tables for several outputs of one function, whose tables may have read them up to different positions.
 
-Each output's table stores its own positions in its own commits. They differ after a run that published only some outputs: it failed between two
-commits, or it was started for some outputs only. Then the outputs that are behind catch up first: the function gets exactly the changes that they
-lack, up to the position of the next output, and the outputs that are ahead are not written in this run. So each output gets each change exactly once,
-whatever its operation is.
+The table of each output stores its own positions in its own commits. The positions differ if a run published only some outputs: it failed between two
+commits, or was started only for some outputs. Then the outputs that are behind catch up first: the function gets exactly their missing changes, up to
+the position of the next output; the outputs that are ahead are not written in this run. So each output gets each change exactly once, for every
+operation.
 
-All inputs are read at the same time. So an output is never behind another one in one input and ahead of it in a second.
+All inputs are read at the same time. So if an output is behind another output in one input, it is not ahead of that output in another input.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Steps of many partitions that share a commit (`pyhudi_core.batches`), if the table has the option ``pyhudi.commit.batch``.
 
-A shared commit records for each partition what was written. This shows the result of a step if only this step wrote to its partitions, and to no
-others. The condition is checked before the rows are handed in.
+A shared commit records the written rows of each partition. This shows the result of a step if the step writes only to its own partitions, and no
+other step writes to them. The condition is checked before the rows are stored for the shared commit.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def shared_upsert(
 
     Args:
         write: the begun write of an upsert, without rows.
-        gate: asked before the rows are handed in, because the process that commits them may be another one.
+        gate: called before the rows are stored, because another process may commit them.
         fits: whether rows of these partitions (paths) may share a commit.
 
     Raises as `HudiTable.upsert`.

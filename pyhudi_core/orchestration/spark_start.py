@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pyhudi_core.errors import ConfigError, from_extra
+from pyhudi_core.storage.clear_text import warn_of_connection
 
 
 def started_spark(settings: Mapping[str, Any]) -> Any:
@@ -44,6 +45,10 @@ def _connected(builder: Any, remote: str) -> Any:
         from pyhudi_core.engine.spark_connect import refuse_silent  # noqa: PLC0415
 
     if remote.startswith("sc://"):  # any other address starts a server here
-        with DefaultChannelBuilder(remote).toChannel() as channel:
+        asked = DefaultChannelBuilder(remote)
+        if not asked.secure:
+            host, _, port = asked.endpoint.rpartition(":")
+            warn_of_connection(host, int(port), "Spark Connect", "add ;use_ssl=true to its address")
+        with asked.toChannel() as channel:
             refuse_silent(channel)
     return builder.create()

@@ -1,4 +1,4 @@
-"""Check many tables concurrently: a table that has not changed since the last look costs one request."""
+"""Check many tables concurrently. A table that has not changed since the last check costs one request."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Compare an existing table with the settings of its asset or task.
 
-If they differed, rows would get another key, or another version of a row would win.
+With other settings, rows would get other keys, or other versions of rows would win.
 """
 
 from __future__ import annotations
@@ -22,22 +22,27 @@ _PLAIN_GENERATORS = ("SIMPLE", "COMPLEX", "CUSTOM", "NON_PARTITION")
 def refuse_mismatch(table: HudiTable, settings: TableSettings, owner: str = "asset") -> None:
     """Raise `TableMismatchError` if the table's record key, partition columns, ordering, type or key generator differ from the settings.
 
-    ``owner``: the word for the owner of the settings.
+    An omitted setting accepts the table as it is. ``owner``: the word for the owner of the settings.
     """
     if lines := described_differences(table, settings, owner):
         raise TableMismatchError(
             f"The existing table differs from the settings of its {owner}. {lines}",
             table=table.location,
-            hint=f"Change the {owner} to the table's settings. For other settings, write the rows to a new table (table='...').",
+            hint=f"Change the {owner} to the table's settings. For other settings, {_other_table(table)}.",
         )
+
+
+def _other_table(table: HudiTable) -> str:
+    """Return the way to other settings: a table without a commit may go, because it has no rows."""
+    if table.timeline.commits:
+        return "write the rows to a new table (table='...')"
+    return f"delete the table, which has no commit: pyhudi drop {table.location}"
 
 
 def described_differences(table: HudiTable, settings: TableSettings, owner: str = "asset") -> str:
     """Return the differences as a sentence; empty if there are none."""
     found = differences(table, settings)
-    return "; ".join(
-        f"{what}: the {owner} has {own or 'none'}, the table has {has or 'none'}" for what, own, has in found
-    )
+    return "; ".join(f"{what}: the {owner} has {own}, the table has {has or 'none'}" for what, own, has in found)
 
 
 def differences(table: HudiTable, settings: TableSettings) -> Iterator[tuple[str, str, str]]:
@@ -47,10 +52,10 @@ def differences(table: HudiTable, settings: TableSettings) -> Iterator[tuple[str
         ("record key", ", ".join(settings.record_key), ", ".join(config.record_key_fields)),
         ("partition columns", ", ".join(settings.partition_by), ", ".join(config.partition_fields)),
         ("ordering", ", ".join(names(settings.ordering)), ", ".join(config.ordering_fields)),
-        ("table type", settings.kind, config.table_type.value.lower()),
-        ("key generator", _BY_VALUE, _key_generator(config)),
+        ("table type", settings.given_kind, config.table_type.value.lower()),
+        ("key generator", settings.partition_by and _BY_VALUE, _key_generator(config)),
     )
-    return ((what, own, has) for what, own, has in compared if own != has)
+    return ((what, own, has) for what, own, has in compared if own and own != has)
 
 
 def _key_generator(config: TableConfig) -> str:

@@ -1,4 +1,4 @@
-"""The table services of a table and what each would do now, for the runs, sensors, checks and metadata of an orchestrator.
+"""List the table services of a table and their present work, for the runs, sensors, checks and metadata of an orchestrator.
 
 The list comes from ``table.services``. This module has no names of services, so a new service of the core appears automatically.
 """
@@ -30,7 +30,7 @@ class ServiceState:
         plan: its current plan, as a sentence.
         why_not: why it has nothing to do, or why it does not do more.
         figures: numbers of the plan: counts, bytes, seconds.
-        waiting: requested times of the plans on the timeline that no process executes, whoever made them.
+        waiting: requested times of all plans on the timeline that no process executes, also plans of other programs.
         under_way: requested times of the plans that a process executes.
         reason: why it does not run now, such as ``3 of 5 delta commits``; for a service that is due, what it omits.
     """
@@ -94,9 +94,8 @@ def state_of(name: str, service: TableService[Any]) -> ServiceState:
 
 
 def would_fail(plan: ServicePlan) -> bool:
-    """Say whether a run of the service would be refused, and an option or a repair helps.
-
-    Such a run is started nevertheless: it fails, and says what to do.
+    """Say whether a run of the service would be refused, and an option or a repair would help. Such a run is still started: it fails, and says what
+    to do.
     """
     refused = getattr(plan, "refused", None)
     return refused is not None and bool(refused.mendable)

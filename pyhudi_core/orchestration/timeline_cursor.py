@@ -1,9 +1,9 @@
 """The cursor of the timeline sensor: the instants of each table that have been reported.
 
-Completion times come from the writers' clocks. Under the lock of one lake they ascend in the order in which commits become visible; but a foreign
-writer with a slow clock can publish a commit with an older time. Therefore a position has three parts: a watermark (the newest reported completion
-time), the instants that were reported within an hour before it, and the instants that were pending. So a compaction that took three hours is
-reported, whatever its times are.
+Completion times come from the writers' clocks. With one lock, they ascend in the order in which commits become visible. But a writer of another
+program with a slow clock can publish a commit with an older time. Therefore a position has three parts: a watermark (the newest reported completion
+time), the instants that were reported within an hour before it, and the instants that were pending. So even a compaction that took three hours is
+reported.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class TablePosition:
         self.seen = {time: completion for time, completion in self.seen.items() if completion > floor}
 
     def waits_for(self, instants: Iterable[Instant]) -> None:
-        """Remember the instants to report later, whatever their times are."""
+        """Remember instants to report later, independent of their times."""
         self.pending = sorted({named(instant) for instant in instants})
 
 

@@ -1,7 +1,7 @@
 """The functions allowed in a ``where``: argument types, result types, and their Arrow expressions.
 
-Names and results are Spark's. Integers are computed in 64 bits, decimals exactly; a zero divisor gives null; calls with different results in Arrow
-and Spark are refused (division of decimals, decimals with floating-point numbers, floating-point numbers as text).
+Names and results are Spark's. Integers are computed in 64 bits, and decimals exactly. A zero divisor gives null. A call is refused if its result
+differs between Arrow and Spark (division of decimals, decimals with floating-point numbers, floating-point numbers as text).
 """
 
 from __future__ import annotations

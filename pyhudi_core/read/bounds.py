@@ -32,7 +32,7 @@ TimePoint = str | date | datetime | Instant | SnapshotToken | CommitLike
 
 
 def token_of(point: TimePoint | None) -> SnapshotToken | None:
-    """Return a point that is a snapshot token, or the text of one; None for any other point."""
+    """Return the snapshot token if the point is a token, or the text of a token; otherwise None."""
     if isinstance(point, str):
         return SnapshotToken.of(point)
     return point if isinstance(point, SnapshotToken) else None
@@ -41,8 +41,8 @@ def token_of(point: TimePoint | None) -> SnapshotToken | None:
 def as_text(point: TimePoint, *, utc: bool, name: str, digits: bool = True) -> str:
     """Convert a time string, a date, a datetime, an instant or a commit to the timeline's digits. ``digits``: whether a hint may suggest digits.
 
-    A text of 14 or 17 digits, or of zeros (before everything), stays unchanged. Raises `InvalidOptionError` for a text that is not a time, and for a
-    date or a date and time without a zone, which does not identify a moment.
+    A text of 14 or 17 digits, or of zeros (before everything), stays unchanged. Raises `InvalidOptionError` for a text that is not a time. A date, or
+    a date and time, without a zone does not identify a moment, and is refused, too.
     """
     token = token_of(point)
     if token is not None:
@@ -125,8 +125,8 @@ def completion_bound(point: TimePoint, timeline: Timeline, archived: Archived, *
 def interval_bound(point: TimePoint, timeline: Timeline, archived: Archived, *, utc: bool, name: str) -> str:
     """Return the completion time for an end of an interval (``after``, ``until``).
 
-    The digits of a commit's instant mean its completion time. Read as a time, they would be before the completion time, and the commit would be read
-    again, or be missed as the last one. Digits that are older than every active commit are searched among the archived commits.
+    The digits of a commit's instant mean the completion time of the commit. As a time, they would be earlier than the completion time: ``after``
+    would read the commit again, and ``until`` would miss it. Digits that are older than every active commit are searched among the archived commits.
     """
     text = as_text(point, utc=utc, name=name)
     if not isinstance(point, str) or any(instant.completion_time == text for instant in timeline):
@@ -141,8 +141,8 @@ def interval_bound(point: TimePoint, timeline: Timeline, archived: Archived, *, 
 
 
 def settled_bound(upper: str | None, timeline: Timeline) -> str | None:
-    """Return the end of a read of changes, from which a reader can continue. It is ``upper``, or without it the last time before a write that may
-    still appear in the past.
+    """Return the end of a read of changes, from which a reader can continue. It is ``upper``; without ``upper``, the last time before a write that
+    may still appear in the past.
 
     Raises `InvalidOptionError` for an end after such a write: a reader that continued from there would never see the rows of the write.
     """

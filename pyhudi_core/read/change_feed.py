@@ -38,7 +38,7 @@ def changes(
 ) -> ChangeFeed:
     """Return every change of a row by commits that completed in (after, until].
 
-    Raises `SnapshotExpiredError` if some of them were archived or cleaned.
+    Raises `SnapshotExpiredError` if some of the commits were archived, or their files cleaned.
     """
     timeline = lost_completions.load(context)
     archived = search_archived(context, timeline)
@@ -79,7 +79,7 @@ def changes(
 def changes_rows(commit: CommitMetadata) -> bool:
     """Say whether readers of changes see this commit.
 
-    They skip a removal of duplicates: it would look as if the keys were deleted, but the keys stay.
+    They skip a removal of duplicates: the keys would look deleted, but they stay.
     """
     return commit.operation not in SERVICE_OPERATIONS and commit.extra.get(REPAIR_KEY) != DUPLICATES_REPAIR
 
@@ -93,9 +93,8 @@ def changes_of(
     *,
     by_logs: bool = True,
 ) -> Iterable[GroupChange]:
-    """Return the wanted file groups that a commit changed, each just before the commit and with it.
-
-    ``by_logs``: change logs with both images may replace cleaned files.
+    """Return the requested file groups that a commit changed: each group before the commit and with the commit. ``by_logs``: change logs with both
+    images may replace cleaned files.
     """
     completed = instant.completion_time or instant.requested_time
     both_images = by_logs and context.config.cdc_enabled and context.config.cdc_mode is CdcMode.DATA_BEFORE_AFTER

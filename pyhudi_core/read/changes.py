@@ -1,7 +1,7 @@
 """Change data capture: the change of every row by every commit, with the row before and after.
 
 Specification, "CDC Query". A change is the difference between two states of a file group: before a commit became visible, and with the commit. So
-changes are correct for each of the three supplemental logging modes, for copy-on-write and merge-on-read tables, and never contain a value that lost
+changes are correct in each of the three supplemental logging modes, in copy-on-write and merge-on-read tables. They never contain a value that lost
 the merge. If a commit has change logs with both images (``DATA_BEFORE_AFTER``), these are read instead of the two states.
 
 Changes are returned in the order of the completion of their commits. An overwrite first has the deletes of replaced rows, and then an insert for
@@ -80,7 +80,7 @@ class ChangeReader:
         schema: the table's columns.
         predicate: selects changes whose row before or after matches; None for all.
         merging: how slices with logs are merged.
-        keys: only changes of rows with these record keys, without change logs; None for all.
+        keys: only changes of rows with these record keys; change logs are not used. None for all changes.
     """
 
     columns: tuple[str, ...]

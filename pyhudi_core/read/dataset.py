@@ -5,7 +5,7 @@ DuckDB calls ``scanner(columns=..., filter=...)`` with a pyarrow expression. The
 and files as ``where`` does, and filters rows.
 
 The C++ code of pyarrow also reads datasets directly, for example the right side of another dataset's join. A Python class cannot serve such reads. So
-for C++ this dataset is a union of one unreadable file: reading it raises an error that says what to do.
+for C++ this dataset is a union of one unreadable file; a read of it raises an error that says what to do.
 """
 
 from __future__ import annotations

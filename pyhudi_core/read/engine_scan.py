@@ -1,8 +1,8 @@
 """Divide the files of a scan: an engine reads some by itself, and this package reads the others in the engine's tasks.
 
 An engine's own Parquet scan reads files whose columns have the snapshot's names and types, if the engine opens the table's location. This package
-reads all other files: slices with logs, files from before a column was widened, files with rows of another partition, and files whose names an engine
-would take for patterns.
+reads all other files: slices with logs, files that are older than the widening of a column, files with rows of another partition, and files whose
+names an engine would read as patterns.
 
 An engine skips partitions by two facts that it knows before it reads: names of folders (``day=2026-01-01``), if it parses them as this package does;
 and values that all rows of a group of tasks have.

@@ -1,7 +1,7 @@
 """The advice in the error of an expired read: the options that would have kept the missing files or commits.
 
-A clean removes files by its policy, and archival removes commits from the active timeline, from which changes are read. So different options help;
-reading changes of a table with cleans needs both.
+A clean removes files by its policy, and archival removes commits from the active timeline, from which changes are read. So different options help; a
+read of changes from a table with cleans needs both.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from pyhudi_core.model.partition_path import parse_partition
 from pyhudi_core.model.printing import printable
 from pyhudi_core.predicates import ColumnStats, Condition, partition_stats
 from pyhudi_core.predicates.equality import named_values
-from pyhudi_core.read.pruning import by_bloom_filters, by_column_stats, by_partition_stats
+from pyhudi_core.read.pruning import by_bloom_filters, by_column_stats, by_partition_stats, read_statistics
 from pyhudi_core.read.read_optimized import ReadOptimizedView
 from pyhudi_core.snapshot.snapshot import Snapshot
 
@@ -83,6 +83,8 @@ def _by_indexes(
 ) -> tuple[list[FileSlice], list[PlanStep]]:
     """Return the slices that remain after pruning by the metadata table, and the planning steps with the new ones."""
     if predicate is not None:
+        if kept:
+            read_statistics(snapshot, predicate)
         by_stats = by_partition_stats(snapshot, predicate, kept, utc=utc)
         steps.append(PlanStep("partitions after partition statistics", len(by_stats), len(kept)))
         kept = by_stats
@@ -121,12 +123,13 @@ def choose_row_groups(
     if predicate is None:
         return list(range(len(rows)))
     names = [name for name in sorted(predicate.columns or schema.names) if name not in constants]
-    present = [name for name in names if name in reader.schema.names]
+    own = frozenset(reader.schema.names)
+    present = [name for name in names if name in own]
     ranges = reader.row_group_statistics(present)
     widened = {
         n for n in present if reader.schema.field(n).type == pa.float32() and schema.field(n).type == pa.float64()
     }
-    absent = [name for name in names if name not in reader.schema.names]
+    absent = [name for name in names if name not in own]
     return [
         number
         for number, (count, known) in enumerate(zip(rows, ranges, strict=True))

@@ -47,7 +47,7 @@ _RUN_OF_DAGSTER = "dagster.run_id"
 
 
 def writer_of(commit: CommitMetadata) -> dict[str, str | None]:
-    """Return who wrote a commit: user, host, program and run; None for what the commit does not record."""
+    """Return the writer of a commit: user, host, program and run, each None if the commit does not record it."""
     found = {name: commit.extra.get(WRITER_KEY + name) for name in ("user", "host", "program", "run")}
     run = commit.extra.get(_RUN_OF_DAGSTER)
     return {**found, "run": f"dagster {run}"} if run else found

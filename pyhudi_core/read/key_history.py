@@ -1,8 +1,8 @@
-"""The history of one record key: which commits inserted, updated or deleted its row, and how.
+"""The history of one record key: the commits that inserted, updated or deleted its row, and the changes.
 
 A commit changed the key if, in one of its file groups, the key's row after the commit differs from the row before it (`changes`). So a row that was
-only copied, by a compaction, a clustering or the update of another row, does not count. The search starts at the newest commit, and goes back as far
-as cleaning and archival have kept the files; `KeyHistory.known_from` is its end.
+only copied, by a compaction, a clustering or the update of another row, does not count. The search starts at the newest commit, and ends where
+cleaning or archival has removed the files (`KeyHistory.known_from`).
 
 Few files are read: the range and the bloom filter of each base file show whether it can have the key, and with simple buckets the hash of the key
 selects the file group. Memory is bounded by one file group, as in a scan.

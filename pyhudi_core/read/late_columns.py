@@ -1,6 +1,5 @@
-"""Read a base file in two parts: first the deciding columns, which select the rows, then the other columns of these rows.
-
-A condition often selects few or no rows of a row group. Then the other columns are decoded up to the last selected row, or not at all.
+"""Read a base file in two parts: first the columns of the condition (the deciding columns), which select the rows, and then the other columns of
+these rows. A condition often selects few or no rows of a row group. Then the other columns are decoded up to the last selected row, or not at all.
 
 Invariant: the rows, their order and their values are those of a read of all columns at once.
 """
@@ -92,21 +91,23 @@ class TwoParts:
                     raise self._uneven(others.start, expected)
                 end = done + int(np.searchsorted(numbers[done:], others.start + len(others.batch)))
                 if end > done:
-                    yield self._beside(rows.slice(done, end - done), others.batch, numbers[done:end] - others.start)
+                    yield from self._beside(
+                        rows.slice(done, end - done), others.batch, numbers[done:end] - others.start
+                    )
                 done = end
                 if done < len(numbers):
                     others.next()
 
     def _beside(
         self, rows: pa.RecordBatch, window: pa.RecordBatch, numbers: np.typing.NDArray[np.int64]
-    ) -> pa.RecordBatch:
-        taken = conform(
-            window if len(numbers) == len(window) else window.take(pa.array(numbers)), self.others, self.names
-        )
+    ) -> Iterator[pa.RecordBatch]:
         known = rows.select(self.deciding.names)
-        return pa.RecordBatch.from_arrays(
-            [*known.columns, *taken.columns], schema=pa.schema([*self.deciding, *self.others])
-        )
+        taken = window if len(numbers) == len(window) else window.take(pa.array(numbers))
+        schema = pa.schema([*self.deciding, *self.others])
+        for part in self.second.spread(taken):  # texts of rows that are not selected are never made
+            columns = conform(part, self.others, self.names).columns
+            yield pa.RecordBatch.from_arrays([*known.slice(0, len(part)).columns, *columns], schema=schema)
+            known = known.slice(len(part))
 
     def _uneven(self, rows: int, expected: int) -> CorruptBaseFileError:
         return CorruptBaseFileError(
@@ -135,7 +136,7 @@ def two_parts(
     present = set(reader.schema.names)
     if present.isdisjoint(columns) or present.isdisjoint(others):
         return None
-    chosen, left = reader.select(columns), reader.select(others)
+    chosen, left = reader.select(columns), reader.select(others, numbered=True)
     if chosen is None or left is None:
         return None
     return TwoParts(path, chosen, first, left, rest, names)

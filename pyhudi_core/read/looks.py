@@ -1,4 +1,4 @@
-"""Check with one request whether a table has changed since the last look; and wait for the next commit.
+"""Check with one request whether a table has changed since the last look, and wait for the next commit.
 
 Every decision of this package changes the commit record. So if the record is unchanged (If-None-Match, answered by 304), no writer of this package
 has committed. Other programs do not change the record. Therefore the timeline is listed instead (also one request) in these cases: another program
@@ -50,7 +50,7 @@ class TableLook:
 
     @classmethod
     def of(cls, text: object) -> TableLook | None:
-        """Return what `to_json` returned; None for anything else."""
+        """Parse the text of `to_json`; None for any other text."""
         try:
             folder, names, listed_ms, record = json.loads(text)  # type: ignore[arg-type]
         except (ValueError, TypeError):

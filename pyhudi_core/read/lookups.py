@@ -74,7 +74,7 @@ def located(found: Scan) -> Scan:
 
 
 def probing(found: Scan) -> Scan:
-    """Add the record keys that the condition of a scan names, such as ``id = 'a'`` or ``id IN ('a', 'b')``, so that the scan skips files by them."""
+    """Add the record keys in the condition of a scan, such as ``id = 'a'`` or ``id IN ('a', 'b')``, so that the scan skips files by these keys."""
     config, limit = found.snapshot.config, found.rows.predicate
     if not isinstance(limit, Predicate) or len(config.record_key_fields) != 1 or not config.populate_meta_fields:
         return found
@@ -186,7 +186,7 @@ def _has_known_texts(config: TableConfig, schema: pa.Schema) -> bool:
 
 
 def why_unknown_texts(config: TableConfig, schema: pa.Schema) -> str:
-    """Return a text about the property of the table that may give its keys other texts than `key_texts` returns; empty if there is none."""
+    """Return a text about a property of the table for which its keys may have other texts than `key_texts` returns; empty if there is none."""
     if config.keygenerator_type in (KeyGenerator.OTHER, KeyGenerator.GLOBAL_DELETE):
         return f"the key generator {config.keygenerator_type.value}, which may write any text"
     kinds = [schema.field(name).type for name in config.record_key_fields if name in schema.names]

@@ -1,9 +1,9 @@
 """Pair the rows of two states of a file group by key. Both states are read concurrently, and a pair is yielded as soon as it is found.
 
 Hudi's writers and ours keep the order of rows in a file group: an updated row keeps its position, and new rows come last. So both rows of a pair are
-read within one or two batches. Memory holds a row group of each state, the folded logs, and the rows without a partner so far. If there are many rows
-without a partner, the keys of the other state are read once: a row whose key is not among them is a delete or an insert. If a writer has sorted the
-file group again, the two orders differ, and rows are held until their partner is read.
+read within one or two batches. Memory holds a row group of each state, the folded logs, and the rows without a partner so far. If many rows have no
+partner, the keys of the other state are read once: a row whose key is not among these keys is a delete or an insert. If a writer has sorted the file
+group again, the two orders differ, and rows are held until their partner is read.
 """
 
 from __future__ import annotations
@@ -82,7 +82,9 @@ class _Side:
 
 
 def paired(old: GroupState, new: GroupState) -> Iterator[Pairs]:
-    """Yield the rows of both states, each once. For a repeated key, the first occurrence is paired with the first, the second with the second."""
+    """Yield the rows of both states, each once. If a key occurs several times, the first occurrences are a pair, then the second occurrences, and so
+    on.
+    """
     sides = (_Side(old, True), _Side(new, False))
     while unfinished := [side for side in sides if not side.has_ended]:
         mine = min(unfinished, key=lambda side: side.rows_waiting)

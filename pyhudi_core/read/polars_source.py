@@ -2,7 +2,7 @@
 
 With `polars.scan_pyarrow_dataset` pyarrow would evaluate the condition, and select other rows: there ``~col.is_in([1])`` keeps nulls, and ``col > 1``
 drops NaN. So pyarrow's form of a condition only skips partitions, files and rows, and Polars filters the remaining rows. If pyarrow's form of a part
-could drop a row that Polars keeps, only Polars evaluates this part; only comparisons with NaN are such parts.
+of the condition could drop a row that Polars keeps, only Polars evaluates this part. Only comparisons that are true for NaN are such parts.
 
 The module imports Polars, so it is imported on first use (`Scan.to_polars`).
 """

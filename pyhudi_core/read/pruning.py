@@ -36,6 +36,13 @@ Ranges = Mapping[Place, Mapping[str, ColumnStats]]
 """Statistics by column or call."""
 
 
+def read_statistics(snapshot: Snapshot, predicate: Condition) -> None:
+    """On a network storage, read the statistics of partitions and files that the condition probably needs with concurrent requests."""
+    metadata = _usable(snapshot, predicate)
+    if metadata is not None and (predicate.columns or frozenset()) - {*snapshot.config.partition_fields}:
+        metadata.slices.fetch([name for name in (names.PARTITION_STATS, names.COLUMN_STATS) if metadata.has(name)])
+
+
 def by_partition_stats(snapshot: Snapshot, predicate: Condition, partitions: Sequence[str], *, utc: bool) -> list[str]:
     """Return the partitions that can hold a matching row. ``utc``: sessions in UTC wrote the expression indexes."""
     metadata = _usable(snapshot, predicate)

@@ -1,8 +1,8 @@
 """Read-optimized queries read only base files, and report what they omit.
 
-Specification, "Query Types". Such a query is as fast as Parquet and shows each file group as of its last compaction. So it can show a combination
-of rows that the table never had at one time, and rows that are deleted since. The result says how much is missing, and a caller may refuse to read
-while deletes are pending.
+Specification, "Query Types". Such a query is as fast as Parquet, and shows each file group as of its last compaction. So it can show a combination of
+rows that the table never had at one time, and deleted rows. The result shows how much is missing, and a caller can refuse to read while deletes are
+pending.
 """
 
 from __future__ import annotations

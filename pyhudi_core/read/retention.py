@@ -2,7 +2,7 @@
 
 Cleaning removes older slices of file groups. A read of a state with missing files would omit rows, or return even older rows that a savepoint keeps.
 So every read of an older state is checked here first. Commits that completed after the state, archived ones included, are compared with the listed
-files. A group that no such commit names cannot have been cleaned, because only a commit that writes or replaces a group makes its older slices
+files. If no such commit names a group, the group cannot have been cleaned: only a commit that writes or replaces a group makes its older slices
 removable.
 
 A commit that rewrites a base file names the previous base file. A deltacommit names no previous file, and neither does a commit that only replaces a
@@ -85,7 +85,7 @@ def refuse_forgotten(state: Snapshot, table: str) -> None:
 def refuse_cleaned_change(
     listing: FileListing, table: str, commit: CommitMetadata, group: Group, before: FileSlice | None
 ) -> None:
-    """Raise `SnapshotExpiredError` if a file is missing that a file group had before a commit, or that the commit wrote."""
+    """Raise `SnapshotExpiredError` if a file is missing that a file group had before a commit or that the commit wrote."""
     partition, file_id = group
     stats = [stat for stat in commit.stats if (stat.partition, stat.file_id) == group and stat.path]
     listed = _listed(listing, partition)

@@ -1,4 +1,4 @@
-"""The rows that a read selects from each file slice, and how they are read: base file and logs, filters, partition columns.
+"""Select the rows of a read in each file slice, and read them: base file and logs, filters, partition columns.
 
 A `RowFilter` is a value that tasks carry to other processes.
 """
@@ -42,7 +42,7 @@ class RowFilter:
         changed_by: requested times of the instants whose rows are requested; None for all rows.
         keys: requested record keys; None for all.
         threads: decode the columns of a file in parallel.
-        probe: a set of record keys; every matching row has one of them, so files that cannot have one are skipped. None if unknown.
+        probe: a set of record keys, one of which every matching row has; files without any of these keys are skipped. None if unknown.
         keys_by_partition: the requested keys of each partition, if known.
     """
 
@@ -71,6 +71,7 @@ class RowFilter:
         return pa.schema([item for item in self.schema if item.name in wanted])
 
     def _base_rows(self, storage: Storage, piece: FileSlice, merging: Merging) -> Iterator[pa.RecordBatch]:
+        """Read the requested rows of a base file, with the columns to read."""
         schema, path, names = self.read_schema, piece.path, merging.names_at(piece.requested_time)
         given = constants_of(piece.partition, merging.config, schema)
         with open_base(storage, path, in_file(names, [name for name in schema.names if name not in given])) as reader:
@@ -80,13 +81,13 @@ class RowFilter:
             parts = two_parts(reader, path, schema, self._deciding, given, names)
             if parts is None:
                 for batch in reader.iter_batches(groups, use_threads=self.threads):
-                    yield conform(batch, schema, names)
+                    yield self._keep(with_constants(conform(batch, schema, names), given))
                 return
             for number in groups:
                 for batch in parts.rows_of(
                     number, lambda part: self._keep(with_constants(part, given)), use_threads=self.threads
                 ):
-                    yield conform(batch, schema)
+                    yield with_constants(conform(batch, schema), given)
 
     @property
     def _deciding(self) -> frozenset[str]:
@@ -108,9 +109,7 @@ class RowFilter:
             yield from own.read_slice(storage, piece, merging)
             return
         with _reading(storage, merging):
-            constants = constants_of(piece.partition, merging.config, self.schema)
-            for batch in self._rows(storage, piece, merging):
-                kept = self._keep(with_constants(batch, constants))
+            for kept in self._rows(storage, piece, merging):
                 if kept.num_rows:
                     yield kept.select(list(self.columns))
 
@@ -129,10 +128,12 @@ class RowFilter:
             return sum(BaseFileReader(source, piece.base.path).row_group_rows)
 
     def _rows(self, storage: Storage, piece: FileSlice, merging: Merging) -> Iterator[pa.RecordBatch]:
-        """Read at least the requested rows, with the columns to read."""
-        if piece.logs:
-            return merged_batches(storage, piece, merging, self.read_schema, self.schema)
-        return self._base_rows(storage, piece, merging)
+        """Read the requested rows, with at least the columns to read."""
+        if not piece.logs:
+            return self._base_rows(storage, piece, merging)
+        constants = constants_of(piece.partition, merging.config, self.schema)
+        merged = merged_batches(storage, piece, merging, self.read_schema, self.schema)
+        return (self._keep(with_constants(batch, constants)) for batch in merged)
 
     def row_groups(self, reader: BaseFileReader, merging: Merging, piece: FileSlice) -> list[int]:
         """Return the row groups of a base file that can hold a matching row; all row groups if columns have other names in it."""

@@ -1,6 +1,5 @@
-"""Scans: read one snapshot of a table, complete, filtered, or only the changed rows, as Arrow batches, an Arrow table or a Spark DataFrame.
-
-A scan reads nothing until its rows are requested, and returns the same rows every time: it is pinned to one snapshot.
+"""Read one snapshot of a table, complete, filtered, or only the changed rows, as Arrow batches, an Arrow table or a Spark DataFrame. A scan reads
+nothing until its rows are requested. It is pinned to one snapshot, so it returns the same rows every time.
 """
 
 from __future__ import annotations
@@ -95,7 +94,7 @@ class Scan(Conversions):
         return self._chosen[0]
 
     def pinned(self) -> Scan:
-        """Return the scan with its files chosen now: later writes and cleans do not change which files it reads."""
+        """Return the scan with its files chosen now. Later writes and cleans do not change this choice."""
         self.slices()
         return self
 

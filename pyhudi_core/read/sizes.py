@@ -71,7 +71,7 @@ class TableSize:
     """The size of the state of one commit, given by its requested time and its completion time; both are empty before the first commit.
 
     ``other_bytes``: size of stored data files that are not part of this state, mostly older versions of its files, which a clean deletes. None if
-    they were not counted, because the size was computed from a known one.
+    these files were not counted, because the size was computed from the known size of another state.
     """
 
     instant: str

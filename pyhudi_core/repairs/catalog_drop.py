@@ -1,8 +1,8 @@
 """The drop of a table that was found by its name in a catalog: first its files are deleted, as in `drop`, and then its names.
 
 Before the first file is deleted, the names are marked in the catalog. So if the process dies, the marks say that the table is being dropped, and the
-next drop removes the names. Names without such a mark stay if no table is found at their location, because an existing table is not found with wrong
-storage options. `CatalogDrop` with ``names_only`` removes them.
+next drop removes the names. If no table is found at a location, names without such a mark stay: the table may exist, and the storage options may be
+wrong. `CatalogDrop` with ``names_only`` removes these names.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from pyhudi_core.transaction.commit import Gate
 class CatalogDrop(OfTable):
     """The drop of one table and of its names in a catalog.
 
-    ``find`` reads the catalog, and returns None if it has no name of the table any more. ``drop_files`` returns the drop of the files, given a
-    function that the drop calls before it deletes the first file; it raises `TableNotFoundError`.
+    ``find`` reads the catalog, and returns None if the catalog has no name of the table. ``drop_files`` returns the drop of the files, or raises
+    `TableNotFoundError`; its argument is a function that the drop calls before it deletes the first file.
     """
 
     _METHODS: ClassVar[str] = ".plan()"

@@ -1,12 +1,12 @@
-"""The drop of a table: it deletes the table's files, and thereby the table.
+"""The drop of a table deletes all files of the table.
 
 One decision under the table's lock begins it: the property ``pyhudi.table.dropping`` names the drop. The drop is refused while a writer, a service or
 a hold exists. From the decision on, every reader of the properties gets `TableHalfDroppedError`, and no earlier write can commit, because every
 commit reads the properties under the lock. Then the data files are deleted, then the files in ``.hoodie``, and ``hoodie.properties`` last. So if the
-process dies, the properties show a half dropped table, and the next drop finishes it.
+process dies, the properties show that the table is half dropped, and the next drop finishes the work.
 
 The drop deletes only files of the table: data files by their names, the files that mark partitions, the Iceberg metadata of this project, and
-``.hoodie``. Tables inside the folder, and files that are not of Hudi, stay; the rows of a bootstrapped table stay at their source. A writer of Hudi
+``.hoodie``. Tables inside the folder and files of other programs stay; the rows of a bootstrapped table stay at their source. A writer of Hudi
 does not know the property, so end such writers first.
 """
 
@@ -59,13 +59,13 @@ _SHOWN = 5
 @dataclass(frozen=True, slots=True)
 @printable
 class TableDropPlan:
-    """What a drop would delete; false if it would be refused.
+    """What a drop would delete; false if the drop would be refused.
 
     Attributes:
         files, bytes: number and size of the files to delete.
         savepoints: the commits whose savepoints are deleted with the table.
-        left: paths of files in the folder that are not of Hudi; they stay.
-        half_dropped: an earlier drop has begun, and this drop would finish it.
+        left: paths of files of other programs in the folder; they stay.
+        half_dropped: whether an earlier drop has begun; this drop would finish it.
         why_not: the users of the table.
         names: the table's names in a catalog, which are removed; empty if it was not found by a catalog.
     """
@@ -99,9 +99,8 @@ class TableDropPlan:
 @dataclass(frozen=True, slots=True)
 @printable
 class DroppedTable:
-    """The result of a drop; false if there was no table.
-
-    ``left`` are paths of files that are not of Hudi, and stay; ``names`` were removed from a catalog.
+    """The result of a drop; false if there was no table. ``left``: paths of files of other programs, which stay. ``names``: names that were removed
+    from a catalog.
     """
 
     location: str
@@ -177,7 +176,7 @@ def _nothing() -> None: ...
 
 @printable
 class TableDrop(OfTable):
-    """The drop of one table: ``table.drop()``, or ``table.drop.plan()`` to see first what it deletes."""
+    """The drop of one table: ``table.drop()``. ``table.drop.plan()`` shows what the drop would delete."""
 
     _METHODS: ClassVar[str] = ".plan()"
 
@@ -201,14 +200,16 @@ class TableDrop(OfTable):
     def __call__(self, gate: Gate | None = None, *, progress: ServiceProgress | None = None) -> DroppedTable:
         """Delete the table permanently: its rows, its history, its savepoints. On a disk the empty folder stays.
 
+        ``gate``: is asked under the table's lock.
+
         If this process dies, the table's properties say that it is half dropped, and the next call, or `pyhudi.drop_table`, finishes the drop.
 
         Raises `DropRefusedError` while a writer or a service is running or a hold has not ended: nothing was changed.
         """
         with at_table(self._opened.storage.location):
             context, half = self._opened.to_drop()
-            ask_gate(gate, context, "to drop the table")
-            return _Dropping(begin.reserve(context, Action.INDEXING), half, progress or silent, self._begun).run()
+            transaction = begin.reserve(context, Action.INDEXING)
+            return _Dropping(transaction, half, progress or silent, self._begun, gate).run()
 
 
 @dataclass(slots=True)
@@ -219,6 +220,7 @@ class _Dropping:
     half: bool
     progress: ServiceProgress
     begun: Callable[[], object]
+    gate: Gate | None
 
     def run(self) -> DroppedTable:
         transaction = self.transaction
@@ -257,7 +259,9 @@ class _Dropping:
         return reserved_intent(self.transaction, timeline, [change])
 
     def _refuse_in_use(self, timeline: Timeline) -> None:
-        """Raise `DropRefusedError`, under the lock, if another process uses the table, or if the table is no longer the half dropped one."""
+        """Raise `DropRefusedError`, under the lock, if another process uses the table, or if the table is no longer the half dropped one. Then ask
+        the gate.
+        """
         context, time = self.transaction.context, self.transaction.requested_time
         if self.half and not _dropping(context.root):
             raise DropRefusedError(
@@ -272,6 +276,7 @@ class _Dropping:
                 table=context.table,
                 hint="Nothing was changed. Wait until it has ended, or end it: table.rollback(instant), table.holds.delete(hold). Then drop again.",
             )
+        ask_gate(self.gate, context, "to drop the table")
 
     def _delete(self) -> DroppedTable:
         context = self.transaction.context

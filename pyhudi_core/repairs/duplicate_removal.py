@@ -1,7 +1,8 @@
-"""Remove the rows that `duplicates` found, in one commit: a delete that names the file group for each key.
+"""Remove the rows that `duplicates` found, in one commit: a delete with a file group for each key.
 
-The commit is an ordinary write (`write/write.py`), but its rows already have their tags. If another writer has meanwhile changed one of the
-file groups, even one whose copies stay, the duplicates are searched again. Afterwards the record index names the file group of the copy that stays.
+The commit is an ordinary write (`write/write.py`), but its rows already have their tags. If another writer changes one of the file groups in the
+meantime, even a file group whose copies stay, the duplicates are searched again. After the commit, the record index names the file group of the
+remaining copy.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.printing import printable
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.repairs.duplicates import DuplicatePlan, find_duplicates
-from pyhudi_core.services.after_commit import following
+from pyhudi_core.services.registry import following
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.write import cases, refusals, states
 from pyhudi_core.write.batch import RowsWithTags, Search

@@ -1,4 +1,4 @@
-"""Find record keys that are in several file groups of a partition because of other writers, and choose the copy that stays.
+"""Find record keys that other writers put into several file groups of a partition, and choose the copy that stays.
 
 A partition is read in two passes. The first keeps a hash of four bytes for each key; the second reads the copies of the keys
 whose hash occurs twice. The copies count as versions of one row, in the order of their commits. The copy that the table's merge law chooses stays.
@@ -38,7 +38,7 @@ _SHOWN = 3
 @dataclass(frozen=True, slots=True)
 @printable
 class DuplicatePlan:
-    """The rows that would be removed; true if there are any.
+    """The rows that would be removed; false if there are none.
 
     Attributes:
         surplus: one row of `SURPLUS` for each key and file group.
@@ -52,7 +52,7 @@ class DuplicatePlan:
 
     @property
     def why_not(self) -> str:
-        """The reason why there is nothing to remove, or what stays."""
+        """The reason why there is nothing to remove, or why some rows stay."""
         if self.in_one_file:
             return f"{self.in_one_file:,} keys are in one file twice, which this command does not repair: rewrite their partitions"
         return "" if self else "no partition has a record key in two file groups"

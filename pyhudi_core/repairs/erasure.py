@@ -1,4 +1,4 @@
-"""Erasure: rows are deleted, and then no file of the table contains their keys any more; a report with digests proves this.
+"""Erasure deletes rows and all traces of their keys in the files of the table; a report with digests proves this.
 
 ``run`` deletes the rows, compacts the logs, deletes every older file slice and every file without an owner, builds the metadata table again, and
 examines all remaining files (``repairs/erasure_proof.py``). Each step is a separate commit or service. So if the process dies between two steps, the
@@ -63,7 +63,7 @@ _WAYS_OUT = {
 @dataclass(frozen=True, slots=True)
 @printable
 class ErasurePlan:
-    """What an erasure would do; false if no file holds one of the keys.
+    """What an erasure would do; false if no file contains one of the keys.
 
     Attributes:
         keys: number of distinct keys.
@@ -99,7 +99,7 @@ class ErasureReport:
 
     Attributes:
         table: the location.
-        keys: number of keys; ``keys_sha256`` is the digest of the sorted texts that the keys may have in the table, one on each line.
+        keys: number of keys. ``keys_sha256`` is the digest of all texts that the keys may have in the table, sorted, one on each line.
         rows: number of deleted rows.
         instants: the requested times of the commits and services of the erasure.
         gone: deleted files that contained keys.
@@ -123,7 +123,7 @@ class ErasureReport:
         return f"Erased {self.rows:,} rows of {self.keys:,} keys; {len(self.gone):,} files that held them are gone. {self.proof}"
 
     def to_json(self) -> str:
-        """Return the report as JSON; ``sha256`` is the digest of the rest, as sorted JSON. No key is in it."""
+        """Return the report as JSON, without keys. ``sha256`` is the digest of the other fields, as sorted JSON."""
         found: dict[str, Any] = {**asdict(self), "complete": bool(self)}
         text = json.dumps(found, sort_keys=True)
         return json.dumps({**found, "sha256": hashlib.sha256(text.encode()).hexdigest()}, indent=2)
@@ -159,7 +159,7 @@ class Erasure(OfTable):
         self.context = context
 
     def plan(self, keys: object) -> ErasurePlan:
-        """Return what would be erased now, and the obstacles. Reads the keys of every file, and changes nothing.
+        """Return what an erasure would erase now, and its obstacles. Reads the keys of every file, and changes nothing.
 
         Raises `UnsupportedTableError` for tables with change logs, without meta columns, or with keys whose text is not known, and
         `InvalidOptionError` for no keys.
@@ -170,7 +170,7 @@ class Erasure(OfTable):
         return ErasurePlan(found.count, rows, holders, self._refused_by(frozenset(holders)))
 
     def verify(self, keys: object) -> ErasureProof:
-        """Say whether a file, an index or the history of the table holds one of the keys now. Raises as `plan`."""
+        """Say whether a file, an index or the history of the table contains one of the keys now. Raises as `plan`."""
         return self._examined(self.context, self._keys(keys))
 
     def run(
@@ -185,7 +185,7 @@ class Erasure(OfTable):
         """Delete the rows and all copies of their keys, and examine the table. If the report is false, the erasure is incomplete: `proof` lists the
         remaining places.
 
-        ``gate`` is asked before anything is written and before each step, see `Execution`; ``extra_metadata`` goes into the commits of all steps;
+        ``gate`` is called before the first write and before each step, see `Execution`; ``extra_metadata`` goes into the commits of all steps;
         ``progress`` is called with each step, and with the progress of its service. Raises `ErasureRefusedError` before anything is written, and the
         errors of the steps; then call it again.
         """

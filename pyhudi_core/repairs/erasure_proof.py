@@ -1,4 +1,4 @@
-"""Find the places of a table that still contain record keys. Every file is examined, whether a commit names it or not, and its digest is computed.
+"""Find the places of a table that still contain record keys. Every file is examined, even if no commit names it, and its digest is computed.
 
 - Base files: the key column, and the key range in the footer. Log files: every entry, including deletes. Change logs are not read, and count as
   found.
@@ -9,7 +9,7 @@
 - History: the extra metadata of active and archived commits (without the entries of this package), and the comments of savepoints and holds. Their
   other parts name files, and contain no values of rows. A short key counts only as a complete text.
 
-A file that cannot be read is reported, and then nothing is proved. Bloom filters contain no bytes of a key, and are not examined.
+A file that cannot be read is reported; in this case there is no proof. Bloom filters contain no bytes of a key, and are not examined.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class ExaminedFile:
 @dataclass(frozen=True, slots=True)
 @printable
 class ErasureProof:
-    """What an examination found; true if no key is left and everything could be read.
+    """The result of an examination; true if no key is left and every file could be read.
 
     Attributes:
         files: every examined file, with its digest.

@@ -1,6 +1,6 @@
-"""Publish completed files of the timeline that are lost, empty or truncated again, from the commit records (``transaction/lost_completions.py``).
+"""Publish lost, empty or truncated completed files of the timeline again, from the commit records (``transaction/lost_completions.py``).
 
-A commit that no record has cannot be published again. The error says so; nothing is guessed from file names.
+If no record has a commit, the commit cannot be published again, and an error says so. Nothing is guessed from file names.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 def lost_commits(context: TableContext) -> tuple[str, ...]:
     """Return the paths of completed files that can be published again. Changes nothing.
 
-    Raises `CorruptTimelineError` if a commit is lost that no record has.
+    Raises `CorruptTimelineError` if no record has a lost commit.
     """
     timeline = context.folder.load()
     gone = lost_completions.find(context, timeline)

@@ -1,11 +1,11 @@
-"""Holds: the files of one state stay until a given time, for a slow reader. (A savepoint has no end, and is on the timeline.)
+"""Holds keep the files of one state until a given time, for a slow reader. (A savepoint has no end, and is on the timeline.)
 
 A hold is a small file in ``.hoodie/.aux/.pyhudi/holds``: the state's `SnapshotToken`, its files and the end. Cleaning of this package respects holds
 (``services/cleaning``): a plan omits these files, and an execution keeps them. Hudi does not know holds.
 
 Invariant: the state of a hold that `Holds.create` returned is readable until the hold's end. No lock is needed. The file is written first, then the
 timeline is read. The hold is refused if a planned clean names a file of the state, or if a file is already gone. An executor reads the holds after
-its plan is on the timeline. So it sees the hold, or the hold sees the plan.
+its plan is on the timeline. So either the executor sees the hold, or the hold sees the plan.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Hold:
     """The files of a state, held back from cleaning.
 
     Attributes:
-        name: the name of the hold, by which it can be ended.
+        name: the name of the hold; `Holds.delete` accepts it.
         token: the state; ``scan(as_of=hold.token)`` reads it.
         ends_ms: its end, in milliseconds since 1970.
         comment: a text by its maker.
@@ -150,7 +150,7 @@ class Holds(OfTable):
         ]
 
     def create(self, state: TimePoint | None = None, *, seconds: float, comment: str = "") -> Hold:
-        """Keep the files of a state from cleaning for this number of seconds. The state is the newest state, or the state of a token, commit or time.
+        """Protect the files of a state from cleaning for this number of seconds: the newest state, or the state of a token, commit or time.
 
         To extend a hold, make another hold of its token. Raises `InvalidOptionError` for a length that is not above zero or is over 100 years,
         `SnapshotExpiredError` if files of the state are gone, and `CommitConflictError` if a planned clean will delete some of them. After such an
@@ -178,7 +178,7 @@ class Holds(OfTable):
 
 
 def read_holds(context: TableContext, *, ended: bool = False) -> tuple[Hold, ...]:
-    """Return the holds of a data table that have not ended (with ``ended``: the ended holds); the first to end comes first.
+    """Return the holds of a data table that have not ended, or with ``ended`` the holds that have; the first to end comes first.
 
     Raises `CorruptTimelineError` for a hold that cannot be read: its files are unknown.
     """

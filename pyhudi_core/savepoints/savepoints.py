@@ -121,10 +121,7 @@ def half_made(context: TableContext, timeline: Timeline, now_ms: int) -> tuple[I
 
 
 def remove_half_made(context: TableContext) -> tuple[Instant, ...]:
-    """Remove half made savepoints, under the lock, and return them.
-
-    If the decision of a savepoint was made, the savepoint is published first, and stays.
-    """
+    """Remove half made savepoints under the lock, and return them. A savepoint whose decision was made is not removed, but published."""
     removed: list[Instant] = []
     if not half_made(context, context.folder.load(), context.runtime.clock.now_ms()):
         return ()
@@ -140,7 +137,7 @@ def remove_half_made(context: TableContext) -> tuple[Instant, ...]:
 
 
 def time_of(point: CommitPoint) -> str:
-    """Return the requested time of a commit that is named by an instant, the result of a write, or the time itself."""
+    """Return the requested time of a commit, given as an instant, as the result of a write, or as the time itself."""
     if isinstance(point, str):
         return point
     if isinstance(point, Instant):
@@ -199,7 +196,7 @@ def _create(context: TableContext, instant: CommitPoint | None, comment: str, cr
 
 
 def known_savepoint(context: TableContext, timeline: Timeline, time: str, created_by: str) -> Savepoint | None:
-    """Return the savepoint that the commit has. Raises `UnsupportedTableError` if that is a tag, and the caller wants a savepoint that stays."""
+    """Return the savepoint of a commit. Raises `UnsupportedTableError` if it is a tag, because the caller needs a savepoint that stays."""
     known = next((found for found in read_savepoints(context.folder, timeline) if found.instant == time), None)
     if known is not None and known.created_by == TAGGED_BY != created_by:
         raise UnsupportedTableError(

@@ -1,6 +1,6 @@
 """Table services behind one protocol (`service`), listed in one place (`registry`): compaction, clustering, cleaning, archival and others.
 
-A service with a plan of its own is a package. `after_commit` runs the services that are due after a commit.
+A service with its own plan is a package. `registry.after_commit` runs the services that are due after a commit.
 
 How to add a compaction strategy:
 

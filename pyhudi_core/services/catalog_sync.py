@@ -1,4 +1,4 @@
-"""The table in a catalog: the service that brings Hive Metastore, Glue or a manifest to the newest state (``pyhudi_core/catalog/``).
+"""The service that syncs a table with a Hive Metastore, with Glue or with a manifest (``pyhudi_core/catalog/``).
 
 A sync is not an instant on the timeline, so ``schedule`` returns None, and any process may sync at any time. Upkeep syncs tables whose options enable
 it (``hoodie.datasource.hive_sync.enable``); `CatalogSync.sync` works for any table.
@@ -39,7 +39,7 @@ _NEWEST = "the catalog has the newest state"
 @dataclass(frozen=True, slots=True)
 @printable
 class CatalogPlan:
-    """What a sync would do now; true if it would change something.
+    """The changes that a sync would make now; false if there are none.
 
     Attributes:
         tables: the tables that would be created or changed, each as ``database.name``.
@@ -80,7 +80,7 @@ class CatalogResult(ServiceResult):
     """The result of a sync.
 
     Attributes:
-        tables: the tables that were created or changed, each as ``database.name``; of a manifest, its path.
+        tables: the tables that were created or changed, each as ``database.name``; for a manifest, its path.
         changes: the changes, in words.
         added, altered, dropped: numbers of partitions, over all tables.
         reason: why all partitions were compared; empty if only partitions of the new commits were compared.
@@ -106,7 +106,7 @@ class CatalogResult(ServiceResult):
 
 
 class CatalogSync(TableService[CatalogResult]):
-    """The table in a catalog. ``sync`` brings the catalog to the newest state; ``run`` does so if the options enable it, as upkeep does."""
+    """The table in a catalog. ``sync`` updates the catalog to the newest state. Upkeep calls ``run``, which does so only if the options enable it."""
 
     name = "catalog_sync"
     summary = "bring the table in Hive Metastore or Glue to its newest state"
@@ -144,7 +144,7 @@ class CatalogSync(TableService[CatalogResult]):
             progress: as for `run`.
 
         Raises `UnsupportedTableError` for a table that a catalog cannot have, and if the name belongs to another table, which stays unchanged. Raises
-        `CatalogError` if the catalog does not answer or refuses. The Hudi table never depends on that, and the next sync continues.
+        `CatalogError` if the catalog does not answer or refuses. The Hudi table does not depend on the catalog, and the next sync continues.
         """
         asked = {"mode": mode, "database": database, "table": table, "uris": uris}
         given = {field: text for field, text in asked.items() if text is not None}
@@ -154,7 +154,7 @@ class CatalogSync(TableService[CatalogResult]):
         return CatalogSync(self.context.with_options(replace(options, catalog=catalog)))._synced(progress or silent)
 
     def schedule(self) -> Instant | None:
-        """None: a sync is not on the timeline. Use `sync`, from any process."""
+        """Return None: a sync is not on the timeline. Use `sync`, in any process."""
         return None
 
     def take_over(self) -> CatalogResult:

@@ -4,7 +4,7 @@ Every writer rolls back failed writes before its own write (``transaction/rollba
 schedule and execute these rollbacks. The plan of a rollback is decided under the lock; from then on the failed write can no longer commit. The
 execution deletes files and completes the rollback; every step can be repeated.
 
-If no process executes a scheduled rollback within the heartbeat's limit, the next writer does.
+If no process executes a scheduled rollback within the limit of the heartbeat, the next writer executes it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class FailedWritesPlan:
 
     @property
     def figures(self) -> Figures:
-        """Numbers of writes, rollbacks and savepoints, and seconds. The number of files becomes known only by the rollbacks."""
+        """Numbers of writes, rollbacks and savepoints, and seconds. The number of files is known only after the rollbacks."""
         figures = {"writes": len(self.writes), "rollbacks": len(self.rollbacks), "savepoints": len(self.savepoints)}
         return with_seconds(figures, instants=sum(figures.values()))
 
@@ -87,7 +87,7 @@ class FailedWrites(TableService[FailedWritesResult]):
         return FailedWritesPlan(dead, free, why_not if writes or rollbacks else "no write is pending", left)
 
     def schedule(self) -> Instant | None:
-        """Decide the rollback of the newest failed write; from then on that write cannot commit. None if there is none."""
+        """Decide the rollback of the newest failed write; from then on this write cannot commit. Return None if there is no failed write."""
         for write in self.plan().writes:
             if not heartbeat.is_dead(self.context, write, ask_storage=True):
                 continue

@@ -1,7 +1,7 @@
-"""Iceberg metadata of the table: the service that brings it to the newest state (``pyhudi_core/iceberg/``).
+"""The service that syncs the Iceberg metadata of a table (``pyhudi_core/iceberg/``).
 
-A sync is not an instant on the timeline, so ``schedule`` returns None, and any process may sync at any time. Upkeep syncs tables that have the
-metadata, and tables whose options enable it; `IcebergSync.sync` makes the metadata for any table.
+A sync is not an instant on the timeline, so ``schedule`` returns None, and any process may sync at any time. Upkeep syncs a table if it has the
+metadata, or if its options enable the sync. `IcebergSync.sync` works for any table.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _NEWEST = "the Iceberg metadata has the newest state"
 @dataclass(frozen=True, slots=True)
 @printable
 class IcebergPlan:
-    """What a sync would do now; true if it would change something.
+    """The changes that a sync would make now; false if there are none.
 
     Attributes:
         commits: the commits that the Iceberg metadata does not have.
         undone: requested times of undone commits that the metadata still has.
         cleans: the cleans that deleted files of snapshots.
-        reason: why the complete state would be built again from its files; empty if the commits are enough.
-        refused: whether Iceberg cannot show the table, or the metadata belongs to another program.
+        reason: why the sync would read the complete state from its files; empty if the new commits are enough.
+        refused: whether the sync is refused: Iceberg cannot represent the table, or the metadata belongs to another program.
     """
 
     commits: tuple[Instant, ...] = ()
@@ -103,14 +103,16 @@ class IcebergResult(ServiceResult):
 
 
 class IcebergSync(TableService[IcebergResult]):
-    """Iceberg metadata of one table. ``sync`` makes it; ``run`` brings existing metadata to the newest state, as upkeep does."""
+    """The Iceberg metadata of one table. ``sync`` makes or updates it. ``run``, which upkeep calls, only updates existing metadata."""
 
     name = "iceberg"
     summary = "bring the Iceberg metadata beside the table to its newest state"
     turns = ("iceberg.automatic",)
 
     def plan(self) -> IcebergPlan:
-        """Return what `run` would do now; nothing for a table without metadata. Changes nothing, except a version hint that a dead process left."""
+        """Return what `run` would do now; nothing for a table without metadata. Changes nothing, except that it corrects a version hint that a dead
+        process left.
+        """
         try:
             if not self._wanted():
                 return IcebergPlan(why_not=_NONE)
@@ -125,10 +127,11 @@ class IcebergSync(TableService[IcebergResult]):
         return self.context.options.iceberg.automatic or table_metadata.exists(self.context.storage)
 
     def sync(self, catalog: Any = None, name: str = "", *, progress: ServiceProgress | None = None) -> IcebergResult:
-        """Make the metadata, or bring it to the newest state: each new commit becomes one snapshot. Does nothing if there is no new commit.
+        """Make or update the metadata: each new commit becomes one snapshot. Without a new commit, do nothing.
 
         Args:
-            catalog: a catalog of pyiceberg, or its name in pyiceberg's configuration. The catalog gets the same state after the table's folder.
+            catalog: a catalog of pyiceberg, or its name in pyiceberg's configuration. The catalog is updated after the metadata in the table's
+                folder.
             name: the table's name in the catalog, such as ``sales.orders``.
             progress: as for `run`.
 
@@ -148,7 +151,7 @@ class IcebergSync(TableService[IcebergResult]):
         return replace(done, registered=registered, why_not="" if registered else done.why_not)
 
     def schedule(self) -> Instant | None:
-        """None: a sync is not on the timeline. Use `sync`, from any process."""
+        """Return None: a sync is not on the timeline. Use `sync`, in any process."""
         return None
 
     def take_over(self) -> IcebergResult:

@@ -27,13 +27,13 @@ def changed_groups(_: Instant, commit: CommitMetadata) -> frozenset[Group]:
 
 @dataclass(frozen=True, slots=True)
 class Outdating:
-    """What makes one plan outdated, if another process did it since the plan was made.
+    """The changes by other processes that make a plan outdated.
 
     Attributes:
         groups: the file groups of the plan, which no other process may take. If there are any, a restore outdates the plan, too.
-        taken_by: returns the file groups that a completed commit makes unfit for the plan.
-        by_instant: returns the verdict on an instant, given its earlier state (None: it did not exist) and its current one; None if it does not
-            matter.
+        taken_by: returns the file groups that the plan can no longer use after a completed commit.
+        by_instant: takes the earlier state of an instant (None: it did not exist) and its current state; returns the verdict if the instant matters,
+            else None.
         also: checks a timeline for other reasons; raises the error.
     """
 
@@ -44,7 +44,7 @@ class Outdating:
 
 
 def refuse_outdated(transaction: Transaction, outdating: Outdating, found: Timeline) -> None:
-    """Check under the lock: raise `CommitConflictError` if the same plan would not be made now, at the same requested time."""
+    """Check under the lock that the same plan would be made now, at the same requested time; otherwise raise `CommitConflictError`."""
     if outdating.groups:
         _refuse_taken(transaction, outdating, found)
     if outdating.by_instant is not None:

@@ -1,8 +1,9 @@
 """One execution of a plan by this process, which has registered as its executor (``transaction/plan_executors.py``).
 
 `PlanRun` is the frame of every execution: after an error it leaves no files, and other processes can execute the plan. `RewriteRun` is the frame of
-services that write base files of the data table (compaction). They write once. If another commit came first and the files are still valid, they
-commit the same files again. The commit goes through ``write/attempt.py`` as every commit does, with the metadata table's part in the same decision.
+services that write base files of the data table (compaction). They write their files once. If another commit comes first and the files are still
+valid, they commit the same files again. The commit goes through ``write/attempt.py`` as every commit does, with the metadata table's part in the same
+decision.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ class RewriteRun(PlanRun[W, Rewritten]):
         current: the state from which the metadata table is written; newer than ``snapshot`` if the metadata table may have changed.
         rounds: number of attempts to commit.
 
-    The context of the transaction is read again for each round, because a metadata table may come or go while the files are written.
+    The context of the transaction is read again for each round, because a metadata table may be made or removed while the files are written.
     """
 
     snapshot: Snapshot = field(init=False)

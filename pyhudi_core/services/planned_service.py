@@ -2,8 +2,8 @@
 restores of a table, compaction and cleaning of its metadata table. Other services, such as expiry and sweep, have no plans there, and extend
 `TableService`.
 
-They share three steps: putting a plan on the timeline, choosing the pending plan to execute, and running inline after a commit. A service adds its
-plan, the check of the plan under the lock, the decoding of a requested file, and the execution itself (``services/plan_run.py``).
+They share three steps: putting a plan on the timeline, choosing the pending plan to execute, and running inline after a commit. Each service defines
+its plan, the check of the plan under the lock, the decoding of a requested file, and the execution (``services/plan_run.py``).
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class PlannedService(TableService[R], Generic[P, W, R]):
     def schedule(self, *, triggered: bool = False) -> Instant | None:
         """Put a plan on the timeline; None if there is nothing to do.
 
-        Raises `CommitConflictError` if a writer committed first; then plan again. Raises the error of a plan that is refused.
+        Raises `CommitConflictError` if a writer committed first; in this case, plan again. If the plan is refused, raises its error.
         """
         return self._scheduled(triggered=triggered)[0]
 

@@ -3,8 +3,8 @@
 The caller passes a callable (`Execution.progress`). It is called as ``progress(what, done, total)``: the current work, the number of finished steps,
 and the number of all steps (0: unknown). The threads of the tasks call it, so the numbers may come out of order. Tasks on Spark run in other
 processes: only the beginning and the end of their part is reported. Nothing is reported after the decision of a commit. So an error of the callable
-ends the execution as any other error does. Earlier steps are not undone: a clean, a restore or a sweep may have deleted files, and an archival (in
-several moves) or an erasure (in several commits) has completed the earlier ones.
+ends the execution as any other error does. Earlier steps are not undone: a clean, a restore or a sweep may have deleted files, and an archival or an
+erasure may have completed some of its moves or commits.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Shared by compaction and clustering: which tables this release can rewrite, and how much one plan takes."""
+"""Code that compaction and clustering share: which tables this release can rewrite, and how many bytes one plan takes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def refusal_of(context: TableContext, snapshot: Snapshot, operation: OperationType) -> Refused | None:
-    """Say why this release cannot rewrite the table's base files; None if it can."""
+    """Return why this release cannot rewrite the table's base files; None if it can."""
     return refused_case(cases.of_service(context, operation, snapshot))
 
 
@@ -27,7 +27,9 @@ def refused_case(case: Case) -> Refused | None:
 
 
 def within(taken: Iterable[T], most_bytes: int, size: Callable[[T], int]) -> list[T]:
-    """Return the parts of a plan, in order, that fit into this number of bytes (0: no limit). Smaller parts may follow an omitted one."""
+    """Return, in order, the parts of a plan that fit into this number of bytes (0: no limit). After a part that does not fit, smaller parts may
+    follow.
+    """
     found: list[T] = []
     spent = 0
     for part in taken:

@@ -7,8 +7,8 @@ from a request (the partitions of an indexing, the target of a restore). A servi
   (`Refused`), the plan is empty, and `schedule` and `run` raise its error.
 - `schedule` puts a plan on the timeline as a requested instant, decided under the table's lock (``transaction/decision.py``). From then on the plan
   belongs to the table, not to the process.
-- `execute` executes a scheduled plan, and holds the lock only at its end. It is idempotent: the work of a dead process is used or repeated, and it
-  ends with a completed instant that is decided as a commit is.
+- `execute` executes a scheduled plan, and holds the lock only at its end. It is idempotent: it uses or repeats the work of a dead process. It ends
+  with a completed instant, which is decided like a commit.
 - `run` does both, in the retry loop of all writes (``write/retrying.py``). Plans on the timeline that no process executes come first.
 - `take_over` finishes the work of dead processes.
 - `after_commit` is called after each commit of this process, on the engine that wrote it, if an option of ``turns`` is on. A failure there does not
@@ -48,12 +48,12 @@ class ServicePlan(Protocol):
 
     @property
     def why_not(self) -> str:
-        """The reason why there is nothing to do, or what keeps the service from doing more."""
+        """The reason why there is nothing to do, or why the service does not do more."""
         ...
 
     @property
     def figures(self) -> Figures:
-        """The size of the plan: files, bytes and instants as far as they are known, and ``estimated_seconds`` (``estimates.py``)."""
+        """The size of the plan: the known numbers of files, bytes and instants, and ``estimated_seconds`` (``estimates.py``)."""
         ...
 
     def __bool__(self) -> bool: ...
@@ -76,7 +76,7 @@ class Refused:
 
 
 def refused_by(plan: object) -> Refused | None:
-    """Return why a plan is empty, if the service would be refused; None for plans with work, and if there is nothing to do."""
+    """Return the refusal of a plan; None if the plan has work, or is empty because there is nothing to do."""
     found = getattr(plan, "refused", None)
     assert found is None or isinstance(found, Refused)
     return found
@@ -89,7 +89,7 @@ class Turn:
     Attributes:
         engine: the engine that wrote the commit; None chooses one.
         files: the files that the commit wrote.
-        busy: whether another service has worked after this commit. If so, services that can wait do not run now, so that no commit pays for two
+        busy: whether another service has worked after this commit. If so, services that can wait do not run, so that no commit waits for two
             services.
     """
 
@@ -98,9 +98,8 @@ class Turn:
     busy: bool = False
 
     def waits(self, every: int) -> int:
-        """Return for how many commits a service waits that is due every ``every`` commits.
-
-        It is half of that number, so that no service waits endlessly.
+        """Return the number of commits that a service waits if it is due every ``every`` commits: half of ``every``, so that no service waits
+        endlessly.
         """
         return every // 2 if self.busy else 0
 
@@ -111,7 +110,7 @@ class Execution:
 
     Attributes:
         engine: where tasks run.
-        gate: asked just before the execution is decided. To give the execution up, it returns False or raises, as for a commit. The gate of Dagster
+        gate: called just before the execution is decided. To cancel the execution, it returns False or raises, as for a commit. The gate of Dagster
             asks whether the run is still wanted.
         extra_metadata: goes into the completed instant of services that write a commit (compaction, clustering).
         progress: called with the current work, the number of finished steps, and the number of all steps (``progress.py``).
@@ -191,7 +190,7 @@ class TableService(OfTable, ABC, Generic[R]):
 
     @abstractmethod
     def schedule(self) -> Instant | None:
-        """Put a plan on the timeline, and return its instant; None if there is nothing to do. Raises the error of a plan that is refused."""
+        """Put a plan on the timeline, and return its instant; None if there is nothing to do. If the plan is refused, raises its error."""
 
     def execute(
         self,
@@ -218,8 +217,8 @@ class TableService(OfTable, ABC, Generic[R]):
     ) -> R:
         """Schedule a plan and execute it; if another commit comes first, try again, as often as the table's options say.
 
-        A plan on the timeline stays there; the next attempt executes it. ``gate``, ``extra_metadata`` and ``progress`` as in `Execution`. Raises the
-        error of a plan that is refused: without this error, a table without upkeep would look like a table that needs none.
+        A plan on the timeline stays there; the next attempt executes it. ``gate``, ``extra_metadata`` and ``progress`` as in `Execution`. If the plan
+        is refused, raises its error: otherwise a table without upkeep would look like a table that needs none.
         """
         how = self._how(spark, gate, extra_metadata, progress)
         with Retries(self.context) as retries:
@@ -243,9 +242,8 @@ class TableService(OfTable, ABC, Generic[R]):
         return Execution(engine, gate, extra or {}, progress or silent)
 
     def waiting(self) -> list[Instant]:
-        """Return the plans on the timeline that no process executes, oldest first, whoever made them; empty for services without such plans.
-
-        Changes nothing.
+        """Return the plans on the timeline that no process executes, oldest first, also plans of other programs; empty for services without such
+        plans. Changes nothing.
         """
         return []
 
@@ -254,7 +252,7 @@ class TableService(OfTable, ABC, Generic[R]):
         return self.waiting()
 
     def under_way(self) -> list[Instant]:
-        """Return the plans on the timeline that a process executes now, or that another program has begun to execute and may still be executing."""
+        """Return the plans on the timeline that a process executes now, and the plans that another program has begun and may still be executing."""
         return []
 
     @abstractmethod
@@ -264,7 +262,7 @@ class TableService(OfTable, ABC, Generic[R]):
     def after_commit(self, turn: Turn) -> bool:
         """Do the due work after a commit of this process. Called only if an option of ``turns`` is on.
 
-        Returns whether other services may wait therefore: this service worked, and does not work after each commit.
+        Returns True if this service worked and does not work after each commit; then other services may wait.
         """
         return False
 

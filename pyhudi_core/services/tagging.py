@@ -1,10 +1,11 @@
 """Tags: savepoints that a schedule makes, and deletes when there are enough newer ones (``pyhudi.tags.daily=30`` and others).
 
 A tag is a savepoint of the newest commit, made by `TAGGED_BY`; its comment names the schedules and their periods, such as ``daily 2026-11-29``. A tag
-is due in each period of a schedule (hour, day, week, month, in UTC), if the newest commit has no savepoint. Each schedule keeps the last tags of its
-number of periods; a tag that no schedule keeps is deleted. One tag can belong to a day and to a month. Other savepoints stay.
+is due once in each period of a schedule (hour, day, week, month, in UTC), if the newest commit has no savepoint. The option of a schedule is the
+number of last periods whose tags it keeps; a tag that no schedule keeps is deleted. One tag can belong to a day and to a month. Other savepoints
+stay.
 
-One decision makes a savepoint, and one deletes it. So a run that dies leaves only complete tags, and the next run continues.
+One decision makes a savepoint, and another one deletes it. So a run that dies leaves only complete tags, and the next run continues.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import ClassVar
 
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.printing import printable
-from pyhudi_core.options.upkeep import UpkeepOptions
+from pyhudi_core.options.write_options import UpkeepOptions
 from pyhudi_core.savepoints.savepoint_files import TAGGED_BY, Savepoint, read_savepoints
 from pyhudi_core.savepoints.savepoints import Savepoints
 from pyhudi_core.services.service import Execution, Figures, ServiceResult, TableService
@@ -30,7 +31,7 @@ _OFF = "no schedule of tags: give pyhudi.tags.daily=30, or hourly, weekly, month
 @dataclass(frozen=True, slots=True)
 @printable
 class TaggingPlan:
-    """The tags that a run would make and delete; false, with the reason, if there are none.
+    """The tags that a run would make and delete. If there are none, the plan is false and has the reason.
 
     Attributes:
         commit: the requested time of the commit that gets a tag; empty if no tag is due.

@@ -1,7 +1,7 @@
 """Decide which services of one table are due, by statistics of the table. Auto mode (``upkeep_run.py``) uses this.
 
-Every service of the registry takes part. A service without a rule here is due if it has a plan, and its own trigger, if any, is reached. These
-services have a rule, because statistics are better than a trigger that counts commits:
+Every service of the registry takes part. A service without a rule here is due if its plan has work and its own trigger, if it has one, is reached.
+These services have a rule, because statistics are better than a trigger that counts commits:
 
 - compaction: the trigger of the options, or the size of log files compared with their base files;
 - clustering: how many file groups a clustering would save;
@@ -99,7 +99,7 @@ def _planned_bytes(service: TableService[Any], waiting: Sequence[Instant]) -> in
 
 
 def part_of(service: TableService[Any], most_bytes: float) -> TableService[Any] | None:
-    """Return the same service with plans of at most this number of bytes; None if it does not work in parts, or if the limit is used up."""
+    """Return the same service with plans of at most this number of bytes; None if it cannot work in parts, or if no bytes are left."""
     if service.name not in _IN_PARTS or most_bytes < 1:
         return None
     context = service.context

@@ -8,7 +8,7 @@ from numbers import Real
 
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.printing import printable
-from pyhudi_core.naming import set_module
+from pyhudi_core.naming import nearest, set_module
 
 SERVICE_NAMES = (
     "failed_writes",
@@ -29,6 +29,13 @@ SERVICE_NAMES = (
     "catalog_sync",
 )
 """The names of the services of the registry, in its order."""
+
+
+def no_service(name: object) -> InvalidOptionError:
+    """Return the error for a name that is not a table service; it says which service has a similar name."""
+    near = nearest(str(name), SERVICE_NAMES)
+    hint = f"{f'Did you mean {near!r}? ' if near else ''}Choose one of {', '.join(SERVICE_NAMES)}."
+    return InvalidOptionError(f"{name!r} is no table service", hint=hint)
 
 
 @set_module("pyhudi")
@@ -54,9 +61,7 @@ class UpkeepRules:
     def __post_init__(self) -> None:
         unknown = [name for name in self.services or () if name not in SERVICE_NAMES]
         if unknown:
-            raise InvalidOptionError(
-                f"{unknown[0]!r} is no table service", hint=f"Choose some of {', '.join(SERVICE_NAMES)}."
-            )
+            raise no_service(unknown[0])
         for name in ("log_ratio", "small_groups", "seconds", "bytes"):
             value = getattr(self, name)
             if value is not None and (

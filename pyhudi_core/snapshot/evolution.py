@@ -1,7 +1,7 @@
 """Find the column numbers of a table (`model.internal_schema`), in commits and in ``.hoodie/.schema``.
 
-As in Hudi, the commit that defines the schema of a state decides whether columns have numbers: after a write without
-``hoodie.schema.on.read.enable`` columns are matched by name again. For tables without numbers, the only cost is a look at that commit.
+As in Hudi, the commit that defines the schema of a state determines whether columns have numbers: after a write without
+``hoodie.schema.on.read.enable``, columns are matched by name again. For tables without numbers, only that commit is read.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _changes(versions: Iterable[Version]) -> tuple[Version, ...]:
 
 
 def has_other_numbers(storage: Storage, visibility: Visibility) -> bool:
-    """Say whether a table whose columns have no numbers now had numbers earlier, which are still in its commits or in its history."""
+    """Say whether the commits or the history still have column numbers of an earlier time, in a table that has none now."""
     kept = any(version.number and _counts(version, visibility) for version in _history(storage)[1])
     return kept or any(LATEST_SCHEMA in visibility.read_commit(instant).extra for instant in visibility.commits)
 

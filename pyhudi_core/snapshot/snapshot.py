@@ -1,22 +1,23 @@
 """One immutable state of a table: its configuration, its timeline and its file groups at a completion time.
 
-Every read is a function of a snapshot; every write starts from a snapshot and is checked against the state under the lock.
+Every read is a function of a snapshot. Every write starts from a snapshot, and is checked against the newest state under the lock.
+
+A metadata table lists the files of a table; without one, the storage lists them.
 """
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 import pyarrow as pa
 
 from pyhudi_core.errors import CorruptionError, ObjectNotFoundError, UnsupportedTableError
 from pyhudi_core.file_groups.listing import FileListing, StorageListing
-from pyhudi_core.file_groups.named_files import NamedFiles
-from pyhudi_core.file_groups.view import FileGroupView
+from pyhudi_core.file_groups.view import FileGroupView, NamedFiles
 from pyhudi_core.file_groups.visibility import Visibility
-from pyhudi_core.metadata_table.listing import MetadataListing
 from pyhudi_core.metadata_table.names import FILES, readable_partitions
 from pyhudi_core.metadata_table.reader import MetadataTable
 from pyhudi_core.model.commit import CommitMetadata
@@ -36,10 +37,61 @@ _log = logging.getLogger(__name__)
 _SERIAL = SerialExecutor()
 
 
+@dataclass(slots=True)
+class MetadataListing:
+    """Lists a data table's files from the metadata table. The partitions of one `prepare` call are looked up together.
+
+    Without such a call, the first requested partition is looked up alone, and then all others, because the caller probably needs all of them.
+    ``instead`` lists the storage; it is used if another process has dropped the metadata table.
+    """
+
+    table: MetadataTable
+    instead: FileListing
+    _dropped: bool = False
+    _asked: bool = False
+    _files: dict[str, tuple[ObjectInfo, ...]] = field(default_factory=dict)
+    _partitions: tuple[str, ...] | None = None
+
+    def partitions(self) -> tuple[str, ...]:
+        """Return all partition paths, sorted."""
+        if self._partitions is None:
+            found = None if self._dropped else self.table.unless_dropped(self.table.data_partitions)
+            self._dropped = found is None
+            self._partitions = self.instead.partitions() if found is None else found
+        return self._partitions
+
+    def prepare(self, partitions: Iterable[str]) -> None:
+        """Look up the partitions that are not known yet, and no others."""
+        unknown = tuple(path for path in dict.fromkeys(partitions) if path not in self._files)
+        if unknown:
+            self._look_up(unknown)
+
+    def files(self, partition: str) -> tuple[ObjectInfo, ...]:
+        """Return all files that are listed in a partition."""
+        if partition not in self._files:
+            wanted = tuple({*self.partitions(), partition} - self._files.keys()) if self._asked else (partition,)
+            self._asked = True
+            self._look_up(wanted)
+        return self._files[partition]
+
+    def _look_up(self, partitions: Sequence[str]) -> None:
+        found = None if self._dropped else self.table.unless_dropped(lambda: self.table.files(partitions))
+        if found is None:
+            self._dropped = True
+            self.instead.prepare(partitions)
+            self._files |= {path: self.instead.files(path) for path in partitions}
+            return
+        for path, files in found.items():
+            prefix = f"{path}/" if path else ""
+            self._files[path] = tuple(ObjectInfo(prefix + name, size, 0, "") for name, size in sorted(files.items()))
+        for path in partitions:
+            self._files.setdefault(path, ())
+
+
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """The state of the metadata table that was read together with the table's timeline: its own timeline, and the folder of its list of files (None:
-    not listed).
+    """The state of the metadata table, read at the same time as the table's timeline: the timeline of the metadata table, and the objects in the
+    folder of its list of files (None: not listed).
     """
 
     timeline: Timeline
@@ -51,8 +103,8 @@ class Beside:
 class Snapshot:
     """One state of a table.
 
-    ``bound`` is the completion time up to which commits are seen; None means all completed commits. ``evolution`` is None unless columns have numbers
-    and may therefore be renamed. ``hashed``: whether the table has consistent hashing, if this was checked together with the state.
+    ``bound`` is the completion time up to which commits are visible; None means all completed commits. ``evolution`` is None unless columns have
+    numbers, so that they can be renamed. ``hashed``: whether the table has consistent hashing, if this was checked together with the state.
     """
 
     config: TableConfig
@@ -101,7 +153,7 @@ def build(
 
     Args:
         beside: the known state of the metadata table; None: its timeline is listed now.
-        by_name: files count only if a commit names them; False in tests.
+        by_name: whether a file is valid only if a commit names it; False in tests.
         executor: lists folders.
     """
     history = folder.history
@@ -138,8 +190,8 @@ def metadata_file_groups(
 ) -> FileGroupView:
     """Return the file groups of a metadata table, for its services; storage, folder and timeline are its own.
 
-    A file counts there if its instant completed: Hudi's commits do not name every file (the empty first log of a file group, for one). Rows of a
-    metadata table are records of fixed fields, so there is no schema, and no `Snapshot`.
+    A file is valid if its instant has completed, because Hudi's commits do not name every file, for example the empty first log of a file group. The
+    rows of a metadata table have fixed fields, so there is no schema and no `Snapshot`.
     """
     history = folder.history
     visibility = Visibility.of(timeline, None, folder.read_commit, history.exists, by_name=False, history=history)

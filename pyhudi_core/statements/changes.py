@@ -86,7 +86,7 @@ def insert(how: Changing, tree: Any) -> Commit:
 
 
 def rows_to_insert(how: Changing, tree: Any) -> tuple[HudiTable, pa.Table, dict[str, object]]:
-    """Return the table of INSERT, the rows in the columns and types of the table, and the values of the PARTITION clause."""
+    """Return the table of INSERT, its rows, and the values of the PARTITION clause. The rows have the columns and types of the table."""
     refuse_other_parts(tree, "this", "expression", "overwrite", "where", "by_name", "with_", "is_function")
     named = tree.this
     table = how.names.table(named)
@@ -128,7 +128,7 @@ def truncate(how: Changing, tree: Any) -> Commit:
 
 
 def what_truncate_says(how: Changing, tree: Any) -> tuple[HudiTable, Any]:
-    """Return the table of TRUNCATE, and its PARTITION; None for the complete table."""
+    """Return the table of TRUNCATE and its PARTITION clause; None for the complete table."""
     refuse_other_parts(tree, "expressions", "partition", "is_database")
     if len(tree.expressions) != 1:
         raise not_understood("TRUNCATE takes one table")
@@ -178,7 +178,7 @@ def _is_value(column: Any, value: object) -> Any:
 
 
 def as_query(tree: Any) -> Any:
-    """Return, as a query, the source from which a statement such as INSERT takes its rows."""
+    """Return the source of the rows of a statement, such as INSERT, as a query."""
     if isinstance(tree, exp.Values):
         values = exp.Subquery(this=tree.copy(), alias=exp.TableAlias(this=exp.to_identifier("_values")))
         return exp.Select(expressions=[exp.Star()], from_=exp.From(this=values))

@@ -65,7 +65,7 @@ def create(how: Changing, tree: Any) -> HudiTable | Commit:
 
 
 def what_create_says(how: Changing, tree: Any) -> tuple[str, list[str]]:
-    """Return the location where CREATE TABLE makes the table, and the columns of the table. For a query, the columns are not known."""
+    """Return the location and the columns of the table of CREATE TABLE. With a query, the columns are not known."""
     found = _definition(how, tree)
     return str(found.place), [] if tree.expression is not None else list(_columns(tree.this, found).names)
 

@@ -1,8 +1,8 @@
 """Convert the rows of a query to the types of a table. Every value is stored unchanged, or the statement is refused before anything is written.
 
 A number goes into a column of another type of numbers if the column can hold the number exactly. A decimal goes into a floating-point column as the
-nearest number; literals such as 2.5 are decimals in Spark. A text in ISO form becomes a date or a time. All other values are left to the rules that
-hold for all writes.
+nearest number; literals such as 2.5 are decimals in Spark. A text in ISO form becomes a date or a time. The rules of all writes apply to all other
+values.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""FLOAT columns in the comparisons of a query: Spark compares a FLOAT with a decimal as two DOUBLEs, and DuckDB as two FLOATs."""
+"""Compare FLOAT columns as Spark does: Spark compares a FLOAT and a decimal as two DOUBLEs, and DuckDB as two FLOATs."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ Cells = Mapping[int, Mapping[int, str]]
 
 
 def is_default(tree: Any) -> bool:
-    """Say whether a part of a statement is the word DEFAULT. A name in quotes, and a column with the name of a table, are not the word."""
+    """Say whether a part of a statement is the word DEFAULT. A name in quotes, or a column with the name of its table, is not this word."""
     if not isinstance(tree, exp.Column) or len(tree.parts) > 1 or not isinstance(tree.this, exp.Identifier):
         return False
     return bool(tree.name.upper() == WORD and not tree.this.args.get("quoted"))

@@ -1,4 +1,4 @@
-"""Say what a statement would do now, without changing anything. Rows are read only to count the rows that the statement would change."""
+"""Describe what a statement would do now, and change nothing. Rows are read only to count the rows that the statement would change."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ONLY_READ = ("SHOW", "DESCRIBE", "DESC")
 
 @dataclass(frozen=True, slots=True)
 class StatementPlan:
-    """A sentence that says what a statement would do, and the same facts as numbers and names."""
+    """The effect of a statement, as a sentence and as numbers and names."""
 
     text: str
     figures: Mapping[str, Any] = field(default_factory=dict)
@@ -40,8 +40,8 @@ class StatementPlan:
 def plan(found: Statement, how: Changing) -> StatementPlan | None:
     """Return what a statement would do; None for a statement that only reads.
 
-    Raises the errors that the statement raises for its values and rows. An existing key, and a row outside of REPLACE WHERE, are only found by
-    the statement itself.
+    Raises the errors that the statement raises for its values and rows. Only the statement itself finds an existing key, or a row outside of REPLACE
+    WHERE.
     """
     first = found.words.tokens[0].text.upper()
     if found.tree is not None:

@@ -112,8 +112,8 @@ Carry = Callable[[ProcedureCall], Iterable[Row]]
 
 @dataclass(frozen=True, slots=True)
 class Procedure:
-    """A procedure of Hudi: the arguments, the columns of the result, and the function. For a procedure that this release lacks, ``instead`` says why,
-    and what to use instead.
+    """A procedure of Hudi: the arguments, the columns of the result, and the function. If this release does not have the procedure, ``instead`` has
+    the reason, and the alternative.
     """
 
     name: str

@@ -1,13 +1,12 @@
-"""Queries: DuckDB computes them over scans. Each scan has the columns that the query needs, and the conditions that the scan can use to leave files
-out.
+"""Queries: DuckDB computes them over scans. Each scan has the columns that the query needs, and the conditions with which the scan can skip files.
 
 A query is text in Spark's dialect; sqlglot translates the text for DuckDB, and a query that sqlglot cannot translate is refused. DuckDB sees only the
 tables that the caller gave. DuckDB may not open files or load extensions, and does not look for variables of Python.
 
 A condition of WHERE reaches the scan of a table if four things hold: AND joins the condition to the other conditions; the condition names only
 columns of this table; the condition has no function; and `scan(where=...)` takes the condition. DuckDB evaluates all conditions again, so a condition
-that does not reach a scan only costs time. In an outer join, the side whose rows may have no partner gets no conditions: no rows of that table are
-left out before the join.
+that does not reach a scan only costs time. In an outer join, if rows of a table may have no partner, no condition reaches its scan: no rows of this
+table are omitted before the join.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ class RuleParts:
         return TableRules(self.checks, self.not_null, self.defaults, self.generated, self.comment, self.comments)
 
     def changes(self) -> dict[str, Any]:
-        """Return the rules as arguments of `HudiTable.alter`. Rules that the statement does not give are left out."""
+        """Return the rules as arguments of `HudiTable.alter`. Rules that the statement does not have are omitted."""
         given = {
             "add_check": self.checks,
             "not_null": self.not_null,

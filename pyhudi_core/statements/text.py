@@ -175,13 +175,13 @@ def _shorten_names(tree: Any) -> None:
 
 
 def is_about_indexes(words: Words) -> bool:
-    """Say whether a table itself carries a statement out, because the statement is about the indexes of the table."""
+    """Say whether the table executes a statement itself, because the statement is about the indexes of the table."""
     upper = [token.text.upper() for token in words.tokens[:2]]
     return upper in (["CREATE", "INDEX"], ["DROP", "INDEX"], ["SHOW", "INDEXES"])
 
 
 def not_understood(why: str, hint: str = "") -> InvalidOptionError:
-    """Return the error for a statement that is not carried out. Nothing was changed."""
+    """Return the error for a statement that is not executed. Nothing was changed."""
     return InvalidOptionError(
         f"The statement is not understood: {why}",
         hint=hint or "Statements are those of Spark SQL with Hudi: see pyhudi help sql. Nothing was changed.",
@@ -192,7 +192,7 @@ _OF_TARGET = ("this", "db", "catalog", "alias", "partition")
 
 
 def refuse_other_parts(tree: Any, *understood: str) -> None:
-    """Refuse parts of a statement that Spark SQL or other databases have, and that pyhudi would ignore.
+    """Refuse parts of a statement that exist in Spark SQL or other databases and that pyhudi would ignore.
 
     The table that a statement changes must be named only by its name.
 
@@ -226,7 +226,7 @@ def refuse_unknown(part: Any, what: str, *understood: str) -> None:
 
 
 def place_of(part: Any) -> str:
-    """Return where a part of a tree stands in the statement, in words; empty if the place is not known."""
+    """Return the position of a part of a tree in the statement, in words; empty if it is not known."""
     places = [node.meta["start"] for node in part.walk() if "start" in node.meta]
     return f" at character {min(places) + 1}" if places else ""
 

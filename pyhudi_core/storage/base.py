@@ -119,7 +119,7 @@ class Storage(Protocol):
         return ""
 
     def is_at(self, location: str) -> bool:
-        """Return whether a location, in any spelling, is the location of this storage; for locations in the same store."""
+        """Return whether a location, in any spelling, is the location of this storage. The location must be in the same store."""
         return location == self.location
 
     @property

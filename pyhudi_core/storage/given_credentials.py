@@ -20,7 +20,7 @@ def hidden_by_environment(
         given: the storage options.
         order: the options that are credentials, as the client library prefers them.
         fixed: by option, the names of credentials that a program can hand to the client library by itself.
-        names: tells the option of a variable.
+        names: shows which option a variable sets.
         location: for messages.
 
     Raises `InvalidOptionError` for a hidden credential that is not ``fixed``.

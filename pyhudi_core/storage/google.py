@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pyhudi_core.errors import from_extra
+from pyhudi_core.errors import InvalidOptionError, from_extra
 from pyhudi_core.model.masking import Secret
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.given_credentials import hidden_by_environment
@@ -37,6 +37,8 @@ _NAMES = OtherNames(
 )
 _ORDER = ("bearer_token", "service_account", "service_account_key", "application_credentials")
 """The options that say who asks, as the client library prefers them."""
+_MACHINE = ("google_default", "cloud", "cache", "browser")
+"""How gcsfs spells that it looks for credentials."""
 _CLIENT = {"endpoint_url": "base_url"}
 """Options that have another name in the client library."""
 _ENDPOINTS = ("GOOGLE_BASE_URL", "GOOGLE_ENDPOINT_URL")
@@ -76,6 +78,7 @@ class GoogleOptions:
     def parse(cls, given: Mapping[str, str], location: str) -> GoogleOptions:
         """Parse storage options. Raises `UnknownOptionError` and `InvalidOptionError`."""
         given = in_own_names(cls, given, location, _NAMES)
+        _refuse_no_token(given.get("bearer_token", ""), location)
         refuse_bad_address(given, "endpoint_url", "a store", location)
         rest = ("skip_signature", ALLOW_SOURCES, "service_account_key", "bearer_token")
         texts: dict[str, Any] = {name: str(text) for name, text in given.items() if name not in rest and str(text)}
@@ -86,6 +89,19 @@ class GoogleOptions:
             skip_signature=read_flag(given, "skip_signature", False),
             allow_sources=sources_text(parse_sources(given.get(ALLOW_SOURCES, ""))),
         )
+
+
+def _refuse_no_token(token: str, location: str) -> None:
+    """Raise `InvalidOptionError` for a token that gcsfs takes, and Google does not."""
+    if token == "anon":  # noqa: S105  (a word)
+        hint = "Use skip_signature=true."
+    elif token in _MACHINE:
+        hint = "Omit it: the credentials of the machine are found without it."
+    elif token.startswith(("/", "{", "~", ".")) or token.endswith(".json"):
+        hint = "Give a file as service_account, and its content as service_account_key."
+    else:
+        return
+    raise InvalidOptionError("The storage option 'bearer_token' ('token') is no OAuth token", table=location, hint=hint)
 
 
 def _open(location: Location, given: Mapping[str, str]) -> Storage:

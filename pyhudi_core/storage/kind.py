@@ -5,6 +5,7 @@ A class of options declares each option at its field (`storage_option`), for the
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -33,7 +34,9 @@ allow_sources = partial(
     "",
     "Folders outside a table that its readers may open if the table's files name them, as one line of CSV.",
 )
-_PREFIX = re.compile(r"^(?:fs\.s3a\.|aws_|azure_storage_|azure_|google_)")
+_PREFIX = re.compile(
+    r"^(?:spark\.hadoop\.)?(?:fs\.s3a\.|s3\.|adls\.|gcs\.|aws_|azure_storage_|azure_|google_|s3_|oauth2\.)*"
+)
 _OTHER_NAMES = {
     "anon": "skip_signature",
     "anonymous": "skip_signature",
@@ -52,7 +55,13 @@ _OTHER_NAMES = {
     "iam_role_arn": "role_arn",
     "iam_role_external_id": "external_id",
     "iam_role_session_name": "role_session_name",
-    "key": "access_key_id",
+    "endpoint_override": "endpoint_url",
+    "account_host": "endpoint_url",
+    "account_url": "endpoint_url",
+    "service_host": "endpoint_url",
+    "credential": "account_key",
+    "credentials": "service_account",
+    "key": "access_key_id account_key service_account_key",
     "kms_key_id": "sse_kms_key_id",
     "region_name": "region",
     "secret": "secret_access_key",
@@ -64,15 +73,17 @@ _OTHER_NAMES = {
     "ssekmskeyid": "sse_kms_key_id",
     "serversideencryption": "server_side_encryption",
     "verify": "ca_bundle",
-    "token": "session_token",
+    "token": "session_token bearer_token",
 }
-"""Names of S3 options in other libraries, without the prefixes ``AWS_`` and ``fs.s3a.``, for suggestions in messages."""
+"""Names of options in other libraries, without prefixes such as ``AWS_`` and ``fs.s3a.``, for suggestions in messages: the options of all stores that
+they mean.
+"""
 
 
 _NOT_HERE = {
     **dict.fromkeys(("allow_http",), "Omit it: an address with http:// says so."),
     **dict.fromkeys(
-        ("s3_allow_unsafe_rename", "s3_locking_provider", "conditional_put", "copy_if_not_exists"),
+        ("allow_unsafe_rename", "locking_provider", "conditional_put", "copy_if_not_exists"),
         "Omit it: every write that has to be is on a condition.",
     ),
     **dict.fromkeys(
@@ -81,10 +92,42 @@ _NOT_HERE = {
     ),
     "allow_invalid_certificates": "Name the authority that signed the certificate: ca_bundle.",
     **dict.fromkeys(
-        ("virtual_hosted_style_request", "s3_force_path_style", "path_style_access"),
+        (
+            "virtual_hosted_style_request",
+            "force_path_style",
+            "path_style_access",
+            "addressing_style",
+            "signature_version",
+        ),
         "Omit it: it follows from endpoint_url.",
     ),
+    **dict.fromkeys(("use_ssl", "scheme"), "Omit it: endpoint_url begins with https:// or http://."),
+    **dict.fromkeys(
+        ("client_kwargs", "config_kwargs", "additional_kwargs"),
+        "Give what it holds as storage options of their own, such as endpoint_url and region.",
+    ),
     **dict.fromkeys(("profile", "profile_name"), "Set the environment variable AWS_PROFILE."),
+    **dict.fromkeys(
+        (
+            "config_file",
+            "shared_credentials_file",
+            "web_identity_token_file",
+            "container_credentials_relative_uri",
+            "container_credentials_full_uri",
+            "ec2_metadata_disabled",
+            "metadata_endpoint",
+        ),
+        "Set it as an environment variable.",
+    ),
+    **dict.fromkeys(
+        ("proxies", "proxy_url", "proxy_options"), "Set the environment variable HTTPS_PROXY or HTTP_PROXY."
+    ),
+    **dict.fromkeys(("project", "project_id"), "Omit it: the bucket belongs to its project."),
+    **dict.fromkeys(
+        ("use_emulator", "azurite"),
+        "Set account_name, account_key, and endpoint_url, such as http://localhost:10000/devstoreaccount1.",
+    ),
+    "use_fabric_endpoint": "Write the location as abfss://workspace@onelake.dfs.fabric.microsoft.com/folder.",
     **dict.fromkeys(("bucket", "bucket_name", "container", "container_name"), "The location names it."),
 }
 """Options of other libraries that are not needed here, with advice."""
@@ -120,15 +163,21 @@ def in_own_names(values: type, given: Mapping[str, str], location: str, names: O
 
     Raises:
         UnknownOptionError: this kind of storage does not have an option; the error suggests one.
-        InvalidOptionError: an option is given twice, under two names and with two values.
+        InvalidOptionError: an option is given twice, under two names and with two values, or a value is no text.
     """
     known = [each.name for each in fields(values)]
     found: dict[str, str] = {}
     by: dict[str, str] = {}
-    for name in sorted(given):
-        own = names.own(name, known)
+    for name in sorted(given, key=str):
+        own = names.own(name, known) if isinstance(name, str) else None
         if own is None:
-            raise _unknown(name, known, location)
+            raise _unknown(str(name), known, location)
+        if given[name] is None:
+            continue  # such as a variable of the environment that is not set
+        if not isinstance(given[name], str | int | os.PathLike):
+            raise InvalidOptionError(
+                f"The storage option '{name}' is a {type(given[name]).__name__}", table=location, hint="Give a text."
+            )
         if found.get(own, given[name]) != given[name]:
             raise InvalidOptionError(
                 f"The storage options '{by[own]}' and '{name}' are the same option, with two values",
@@ -190,7 +239,7 @@ class StorageKind:
 def refuse_unknown(values: type, given: Mapping[str, str], location: str) -> None:
     """Raise `UnknownOptionError`, with a suggestion, for a storage option that this kind of storage does not have."""
     known = [each.name for each in fields(values)]
-    unknown = sorted(set(given) - set(known))
+    unknown = sorted({*map(str, given)} - {*known})
     if unknown:
         raise _unknown(unknown[0], known, location)
 
@@ -206,11 +255,11 @@ def read_flag(given: Mapping[str, str], name: str, default: bool) -> bool:
 def _unknown(name: str, known: Sequence[str], location: str) -> UnknownOptionError:
     hint = f"Known for this location: {', '.join(known)}."
     plain = _PREFIX.sub("", name.lower()).replace(".", "_").replace("-", "_")
-    meant = _OTHER_NAMES.get(plain, plain)
+    meant = next((each for each in _OTHER_NAMES.get(plain, plain).split() if each in known), "")
     if name.startswith(("hoodie.", "pyhudi.")):
         hint = f"It is an option of the table: options={{{name!r}: ...}}."
     elif plain in _NOT_HERE and plain not in known:
         hint = _NOT_HERE[plain]
-    elif meant in known:
+    elif meant:
         hint = f"Did you mean {meant!r}? {hint}"
     return UnknownOptionError(f"Unknown storage option '{name}'", table=location, hint=hint)

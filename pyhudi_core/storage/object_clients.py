@@ -45,7 +45,7 @@ class Provider:
         environment: the prefix of its environment variables.
         rights, address: hints for wrong credentials and addresses.
         hosts: the endings of the cloud's own addresses.
-        refused_letter: a letter in names that the store confuses with another one.
+        refused_letter: names must not have this letter, because the store confuses it with another letter.
     """
 
     title: str
@@ -71,6 +71,8 @@ class Provider:
             return f"Check the {self.place}'s name in the location; it is not made here."
         if found.about_credentials or found.status in (401, 403):
             return self.rights
+        if found.status == 400 and not found.code:
+            return f"The store gives no reason: check the {self.place}'s name. {self.rights} {self.address}"
         if found.not_sent or found.kind:
             return ("Nothing was written. " if found.not_sent else "") + self.address
         return BUSY_HINT if found.is_busy else f"{self.rights} {self.address}"

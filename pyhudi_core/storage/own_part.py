@@ -52,7 +52,7 @@ def _without_other_tables(objects: Iterable[ObjectInfo]) -> list[ObjectInfo]:
 
 
 def other_tables(folders: Iterable[str], list_folders: Callable[[Sequence[str]], Sequence[Folder]]) -> list[str]:
-    """Return which folders below a table, or folders above these, are other tables. Lists each folder once."""
+    """Return the other tables among these folders below a table, and among the folders above them. Lists each folder once."""
     ways = [folder.split("/") for folder in folders if folder]
     wanted = sorted({"/".join(parts[: depth + 1]) for parts in ways for depth in range(len(parts))})
     listed = list_folders(wanted) if wanted else ()

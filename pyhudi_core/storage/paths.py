@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pyhudi_core.errors import ConfigError, InvalidOptionError, UnsafePathError
-from pyhudi_core.model.masking import masked_text
+from pyhudi_core.model.masking import masked, masked_text
 from pyhudi_core.model.safe_path import way_out
 
 Place = str | os.PathLike[str]
@@ -41,6 +41,8 @@ _STORES = {
     **dict.fromkeys(("hdfs", "viewfs", "webhdfs"), "HDFS"),
     **dict.fromkeys(("http", "https", "ftp"), "A web or FTP server"),
 }
+_SPEAK_S3 = ("s3n", "arn", "minio", "oss", "r2", "cos", "cosn", "obs", "ks3")
+"""Other beginnings of locations in S3, and in stores that also speak S3."""
 _CATALOGS = ("thrift", "glue")
 _CLOUDS: dict[str, str] = {
     "s3": "s3://bucket/prefix",
@@ -53,6 +55,13 @@ _AZURE_ADDRESS = re.compile(
     r"^https://([a-z0-9-]{3,})\.(?:dfs|blob)\.([a-z0-9.-]+\.[a-z]+)/([^/@:?#]+)(/[^?#]*)?$", re.IGNORECASE
 )
 """An address of Azure as the portal shows it."""
+_CONTAINER = re.compile(r"[^.]+|[^@]+@.+")
+"""A container, and perhaps its account: no container has a dot in its name."""
+_WEB = re.compile(
+    r"^https://(?:(?:[a-z0-9.-]+\.)?s3[.-][a-z0-9.-]*amazonaws\.com|storage\.(?:googleapis|cloud\.google)\.com|[a-z0-9-]+\.(?:dfs|blob)\.[a-z0-9.-]+)/",
+    re.IGNORECASE,
+)
+"""An address of an object in a browser."""
 _NO_NAME = re.compile("[\\0\\ud800-\\udc7f\\udd00-\\udfff]")
 """What no name of a file has. The other surrogates stand for bytes that are no UTF-8."""
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
@@ -94,7 +103,7 @@ class Location:
         return self.canonical == other.canonical and (not self.host or not other.host or self.host == other.host)
 
     def in_store_of(self, other: Location) -> str:
-        """Return the location of a folder with this path and container, in the account of another location, if that names one."""
+        """Return the location of a folder with this path and container. If the other location names an account, the result names the same account."""
         if self.scheme != "azure" or self.host == other.host:
             return self.text
         account = f"@{other.host}" if other.host else ""
@@ -131,6 +140,11 @@ def parse_location(location: Place) -> Location:
             f"The location '{location}' begins with '~', which is not replaced by the home folder",
             hint=f"Write the full path, or ./{location} if the folder has this name.",
         )
+    if location != location.strip() and _SCHEME.match(location.strip()):
+        raise ConfigError(
+            f"The location {masked_text(location)!r} begins or ends with a blank",
+            hint="Remove it; perhaps it is from a file or a variable with a line break.",
+        )
     address = _AZURE_ADDRESS.match(location)
     if address is not None:
         account, cloud, container, key = address.groups()
@@ -156,6 +170,11 @@ def _elsewhere(location: str, scheme: str, rest: str) -> str:
     if is_catalog_address(f"{scheme}:{rest}"):
         return "hudi.open_table, hudi.lake and pyhudi tables take an address in a catalog. Here give the folder: open_table(address).location."
     known = f"Known schemes: {', '.join(sorted(_SCHEMES))}."
+    if scheme.lower() in _SPEAK_S3:
+        return f"Write {_CLOUDS['s3']}; the address of another store than Amazon's is the storage option endpoint_url."
+    if _WEB.match(location):
+        cloud = "gs" if ".google" in location.lower() else "s3" if "amazonaws.com" in location.lower() else "azure"
+        return f"Write {_CLOUDS[cloud]}; keys and signatures are storage options."
     if not rest.startswith("//"):
         return f"{known} Write ./{location} for a relative path with a colon."
     store = _STORES.get(scheme.lower(), "Such a storage")
@@ -177,7 +196,7 @@ def _file_location(location: str, rest: str) -> Location:
 def _bucket_location(location: str, scheme: Scheme, written: str, rest: str) -> Location:
     if scheme in _CLOUDS and not rest.startswith("//"):
         raise ConfigError(f"The location '{location}' has no bucket", hint=f"Write {_CLOUDS[scheme]}.")
-    bucket, _, key = rest.lstrip("/").partition("/")
+    bucket, _, key = (rest.lstrip("/") if scheme == "memory" else rest.removeprefix("//")).partition("/")
     key = key.strip("/")
     if not bucket:
         raise ConfigError(
@@ -192,6 +211,13 @@ def _bucket_location(location: str, scheme: Scheme, written: str, rest: str) -> 
             hint=f"Give them as storage options{_KEYS.get(scheme, '')}."
             if scheme != "azure"
             else f"Write {_CLOUDS[scheme]}.",
+        )
+    if scheme == "azure" and not _CONTAINER.fullmatch(bucket):
+        raise ConfigError(f"The location '{location}' has no container", hint=f"Write {_CLOUDS[scheme]}.")
+    if "?" in key and masked(key.encode(), options=False) != key.encode():
+        raise ConfigError(
+            f"The location '{location}' contains credentials, which would appear in messages and logs",
+            hint=f"Give them as storage options{_KEYS.get(scheme, '')}.",
         )
     if key:
         check_path(key, location)

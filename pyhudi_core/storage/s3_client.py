@@ -22,6 +22,7 @@ from botocore.credentials import AssumeRoleCredentialFetcher, DeferredRefreshabl
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
+    ConnectionClosedError,
     ConnectTimeoutError,
     EndpointConnectionError,
     HTTPClientError,
@@ -51,15 +52,25 @@ _BUSY = (429, 503)
 _REDIRECTS = (301, 302, 307, 308)
 _BUCKET_REGION = "x-amz-bucket-region"
 _SAID_BY_S3 = {
-    **dict.fromkeys(("GetObject", "HeadObject", "PutObject", "UploadPart"), ("ETag",)),
-    "ListObjectsV2": ("Name", "IsTruncated", "KeyCount"),
+    **dict.fromkeys(("PutObject", "UploadPart", "CompleteMultipartUpload"), (("ETag",),)),
+    **dict.fromkeys(("GetObject", "HeadObject"), (("ETag",), ("LastModified",))),
+    "CreateMultipartUpload": (("UploadId",),),
+    "ListObjectsV2": (("Name", "IsTruncated", "KeyCount"),),
 }
-"""By operation, of which fields an answer of every such store has one."""
+"""By operation, the fields of an answer of every such store: of each group at least one."""
+_LENGTHS = ("content-length", "transfer-encoding")
 _PASSING = (408, 429, 500, 502, 503, 504)
 _PASSING_CODES = ("RequestTimeout", "PriorRequestNotComplete", "SlowDown", "InternalError")
 _ASK_ABOVE = 1 << 20
 """For larger objects, the client asks the store before it sends the bytes, because the store may refuse the request."""
-_RIGHTS = "Check the credentials, and that they may read and write below the table's prefix."
+_RIGHTS = "Check the credentials, and that they have the right {} for the table's prefix."
+_RIGHT_TO = {
+    "ListObjectsV2": "s3:ListBucket",
+    "HeadObject": "s3:GetObject (and s3:ListBucket: without it Amazon refuses a missing object, too)",
+    "GetObject": "s3:GetObject (and s3:ListBucket: without it Amazon refuses a missing object, too)",
+    **dict.fromkeys(("DeleteObject", "DeleteObjects"), "s3:DeleteObject"),
+}
+"""By operation, the right that it needs; all others write: ``s3:PutObject``."""
 _REGION = "Set the storage option region (or AWS_REGION) to the bucket's region."
 _ELSEWHERE = f"The bucket has another address. {_REGION} If endpoint_url is given, check it, and whether it begins with http or https."
 _NOWHERE = "This server has no such bucket, or is no such store: check endpoint_url (or AWS_ENDPOINT_URL) and the bucket's name."
@@ -76,7 +87,10 @@ _HINTS = {
     ),
     **dict.fromkeys(("AuthorizationHeaderMalformed", "IllegalLocationConstraintException"), _REGION),
     **dict.fromkeys(("301", "302", "307", "308", "PermanentRedirect", "TemporaryRedirect"), _ELSEWHERE),
+    "RequestTimeTooSkewed": "Set the clock of this machine: the store refuses requests of another time.",
+    "KeyTooLongError": "Choose a shorter location, or shorter values of the partition columns.",
     "404": _NOWHERE,
+    "400": "Check the bucket's name, the region, and whether temporary credentials have expired: the store gives no reason.",
     **dict.fromkeys(
         ("507", "InsufficientStorage", "QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded"), _ROOM
     ),
@@ -98,6 +112,9 @@ class S3Clients:
     reached: bool = False
     """Whether the store has ever answered."""
 
+    proved: bool = False
+    """Whether an answer has shown that the server speaks S3."""
+
     silence: Silence = field(default_factory=Silence)
 
     @property
@@ -109,9 +126,27 @@ class S3Clients:
         return self.first
 
     def watch(self) -> None:
-        """Watch for the first answer."""
+        """Watch for the first answer, and for answers that do not come from S3."""
         for client in (self.ordinary, self.first):
             client.meta.events.register_first("needs-retry.s3", self._notice)
+            client.meta.events.register("after-call.s3", self._refuse_other_answers)
+
+    def _refuse_other_answers(self, http_response: Any, parsed: Any, model: Any, **_: object) -> None:
+        """Raise an error for a page of another server that answers everything with success, and for an answer that ended within its headers.
+
+        Python's HTTP client takes the headers of a broken connection for all of them: a read would be empty, and a write would have no tag.
+        """
+        if http_response.status_code >= 300:
+            return
+        groups = _SAID_BY_S3.get(model.name, ())
+        missing = [group[0] for group in groups if not any(name in parsed for name in group)]
+        has_length = any(name in http_response.headers for name in _LENGTHS)
+        if not missing and (has_length or model.name != "GetObject"):
+            self.proved = self.proved or bool(groups)
+        elif self.proved or not has_length:
+            raise ConnectionClosedError(endpoint_url=http_response.url)
+        else:
+            raise ResponseParserError(f"a success without {missing[0]}")
 
     def _notice(self, response: Any, caught_exception: Any, operation: Any, **_: object) -> None:
         if response is not None and response[0].status_code in _REDIRECTS and _BUCKET_REGION not in response[0].headers:
@@ -214,8 +249,6 @@ def _connect(options: S3Options, surroundings: tuple[tuple[str, str], ...], pid:
             verify=options.ca_bundle or None,
         )
         made.meta.events.register("request-created.s3.PutObject", _send_at_once)
-        for asking in _SAID_BY_S3:
-            made.meta.events.register(f"after-call.s3.{asking}", _refuse_other_server)
         for making in ("PutObject", "CreateMultipartUpload"):
             made.meta.events.register(f"provide-client-params.s3.{making}", encrypted)
         warn_of_clear_text(made.meta.endpoint_url, "S3")
@@ -275,12 +308,6 @@ def _impatient() -> Any:
     attempts = {"total_max_attempts": _FIRST_ATTEMPTS, "mode": "standard"}
     session.set_default_client_config(Config(connect_timeout=_CONNECT_S, read_timeout=_CONNECT_S, retries=attempts))
     return session
-
-
-def _refuse_other_server(http_response: Any, parsed: Any, model: Any, **_: object) -> None:
-    """Raise an error for a page of another server that answers everything with success."""
-    if http_response.status_code < 300 and not any(name in parsed for name in _SAID_BY_S3[model.name]):
-        raise ResponseParserError(f"a success without {_SAID_BY_S3[model.name][0]}")
 
 
 def _send_at_once(request: Any, **_: object) -> None:
@@ -343,7 +370,8 @@ def _said(error: Exception) -> tuple[str, str]:
     if isinstance(error, ClientError):
         other = BUSY_HINT if is_busy(error) else _OTHER_HINT
         code = _code(error) or str(status_of(error))
-        return f"S3 refused: {code} {_text(error)}".strip(), _HINTS.get(code, other)
+        hint = _HINTS.get(code, other).format(_RIGHT_TO.get(error.operation_name, "s3:PutObject"))
+        return f"S3 refused: {code} {_text(error)}".strip(), hint
     if isinstance(error, NoCredentialsError):
         return "No credentials for S3 were found", _NO_CREDENTIALS
     if isinstance(error, SSLError):

@@ -8,8 +8,8 @@ from pyhudi_core.storage.base import Storage
 def same_folder(one: Storage, other: Storage, witness: str) -> bool:
     """Return whether two storages are the same folder. Raises as `Storage.head`.
 
-    A location in two accounts or behind two endpoints means two folders, but an endpoint has several spellings. So if the texts differ, both storages
-    look at ``witness``, an object that every such folder has.
+    One location in two accounts or behind two endpoints means two folders. But an endpoint has several spellings. So if the texts differ, both
+    storages look at ``witness``, an object that every such folder has.
     """
     if one.real_location != other.real_location:
         return False

@@ -1,4 +1,4 @@
-"""Conditional writes to an object store whose first success is never lost, and waits for a busy store.
+"""Conditional writes to an object store, which never lose their first success; and waits for a busy store.
 
 Every conditional write stores a unique nonce in the object's metadata. If a response is lost, the writer reads the object: the nonce shows whether
 its write succeeded. If the outcome remains unknown, it raises `StorageStateUnknownError`. A response that says that the request had no effect (S3:
@@ -185,7 +185,9 @@ class Settler:
         self._lock = threading.Lock()
 
     def busy_time(self, seconds: float) -> BusyTime:
-        """Return the allowed wait of a write for a busy store. It is valid as long as the object exists. Of several, the longest limits a request."""
+        """Return the allowed wait of a write for a busy store. It is valid as long as the object exists. If there are several, the longest limits a
+        request.
+        """
         made = BusyTime(seconds)
         with self._lock:
             self._times.add(made)

@@ -13,14 +13,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal
 from urllib.parse import urlsplit
 
-FaultKind = Literal["lost_ack", "refused", "late", "503_after", "503_before", "409", "429"]
+FaultKind = Literal["lost_ack", "cut", "refused", "late", "503_after", "503_before", "409", "429"]
 
 
 @dataclass(slots=True)
 class PlannedFault:
     """A fault for the next requests of a method whose path contains a text.
 
-    ``lost_ack``: the store does it, the response is lost. ``refused``: the connection breaks before the store sees the
+    ``lost_ack``: the store does it, the response is lost. ``cut``: the store does it, and the connection ends within the response's headers, which
+    HTTP clients of Python take for all of them. ``refused``: the connection breaks before the store sees the
     request. ``late``: the connection breaks too, but the request reaches the store right before the next one of its method and
     path. ``503_after`` and ``503_before``: as ``lost_ack`` and ``refused``, with the response "503 Slow Down". ``409``: the request does not reach
     the store, the response is "409 ConditionalRequestConflict". ``429``: the same with "429 Too Many Requests".
@@ -125,7 +126,10 @@ class LostAckProxy:
                 return is_expected
 
             def handle_any(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                length = int(self.headers.get("Content-Length") or 0)
+                body = self.rfile.read(length)
+                if len(body) < length:
+                    return self.break_off()  # the client has ended, and no store keeps half an object
                 fault = proxy.next_fault(self.command, self.path)
                 if fault == "refused":
                     return self.break_off()
@@ -140,6 +144,10 @@ class LostAckProxy:
                     return self.break_off()
                 status, found, data = proxy.ask_store(self.command, self.path, body, headers)
                 if fault == "lost_ack":
+                    return self.break_off()
+                if fault == "cut":
+                    self.send_response_only(status)
+                    self.flush_headers()
                     return self.break_off()
                 if fault == "503_after":
                     return self.answer_fault(fault)

@@ -44,7 +44,7 @@ class SimulationError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """What an actor waits for: until ``ready()`` is true, or until this time if no other actor can run."""
+    """An actor waits until ``ready()`` is true. If no other actor can run, it waits until this time."""
 
     ready: Callable[[], bool]
     until_ms: int

@@ -1,16 +1,16 @@
-"""The active timeline as a value, and the folder it is loaded from.
+"""The active timeline as a value, and its folder.
 
 Specification, section "Timeline". Loading lists ``.hoodie/<timeline path>/`` once, ignores names that are not instants, and keeps
 the highest state of each (requested time, completed action), as Hudi does. Between loads only two things are cached: the content of
 completed files, which never change, and the timeline made from the same names by the previous load.
 
-On a disk, Hudi creates a completed file and writes its content afterwards. For a moment the file is empty or incomplete. `read_commit`
-waits until the content is complete, and never caches an empty file: a reader that took the file for an empty commit would miss its rows, and
-a writer would rewrite older files and lose them.
+On a disk, Hudi creates a completed file and writes its content afterwards. For a moment the file is empty or incomplete. `read_commit` waits until
+the content is complete, and never caches an empty file. Otherwise a reader would see an empty commit and miss its rows, and a writer would rewrite
+older files and lose these rows.
 
-An archived instant can still have a completed file here: archival is deleting it, or ended before the deletion, or a delayed process published it
-again. Such an instant has no pending file; this distinguishes it. The active timeline omits it, because the archived timeline decides. The active
-timeline also omits instants that a restore undoes (``timeline/restored.py``).
+An archived instant can still have a completed file here: archival has not deleted the file yet, or a delayed process has published it again. Such an
+instant is known by its missing pending files. The active timeline omits it, because the archived timeline decides. The active timeline also omits
+instants that a restore undoes (``timeline/restored.py``).
 """
 
 from __future__ import annotations
@@ -128,9 +128,8 @@ class Timeline:
 
     @property
     def settled_commits(self) -> tuple[Instant, ...]:
-        """The `commits` before the first position where another commit may still appear.
-
-        A reader of changes that continues after them misses no commit.
+        """The `commits` before the first position at which another commit may still appear. A reader of changes that continues after them misses no
+        commit.
         """
         return tuple(i for i in self.commits if self.unsettled is None or i.requested_time < self.unsettled)
 
@@ -180,11 +179,12 @@ class Timeline:
 class TimelineFolder:
     """Reads the active timeline of one table.
 
-    ``history_path`` is relative to it; ``layout`` says how both are stored; for ``raised`` see `ArchivedTimeline`. ``utc``: whether times never go
-    back (local times do, once a year). ``clock`` waits for completed files that another process is still writing; without a clock they are read at
-    once. ``executor`` makes independent calls concurrently. ``latest`` is the result of the last `load`, ``listed`` the names from its listing, and
-    ``undone`` the requested times that it omitted because restores name them. Two caches live as long as a handle: ``settled_files`` for listings of
-    the table's data, and ``small_files`` for files of the metadata table's list of files, by path, each with its tag.
+    ``history_path`` is relative to it; ``layout`` says how both are stored; for ``raised`` see `ArchivedTimeline`. ``utc``: whether the times are in
+    UTC, so that they never go back (local times go back once a year). ``clock`` waits for completed files that another process is still writing;
+    without a clock they are read at once. ``executor`` makes independent calls concurrently. ``latest`` is the result of the last `load`, ``listed``
+    the names from its listing, and ``undone`` the requested times that it omitted because restores name them. Two caches have the lifetime of a
+    handle: ``settled_files`` for listings of the table's data, and ``small_files`` for files of the metadata table's list of files, by path, each
+    with its tag.
     """
 
     storage: Storage
@@ -341,7 +341,7 @@ class TimelineFolder:
         return found, self.history_path.partition("/")[0] in listed[1]
 
     def archived(self, timeline: Timeline, requested_time: str, action: Action | None = None) -> Instant | None:
-        """Return the archived instant with this requested time; None, without a search, if the loaded timeline shows that there is none."""
+        """Return the archived instant with this requested time; None if there is none. If the loaded timeline shows this, there is no search."""
         return self.history.find(requested_time, action) if timeline.has_history else None
 
     def file(self, instant: Instant) -> str:

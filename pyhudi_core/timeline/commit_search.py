@@ -1,11 +1,11 @@
 """Search completed commits, active and archived, newest first, for entries of their extra metadata.
 
 A reader that looks for its own entry (a checkpoint, the identity of a run) skips the commits of other writers, possibly thousands. So the search is
-lazy: it opens an archived file only if the file can hold the next commit, compares bytes in columns, and decodes only commits that may have the
-entry. The caller stops at the first commit that it needs.
+lazy: it opens an archived file only if the file can have the next commit, compares bytes in columns, and decodes only commits that may have the
+entry. The caller can stop at any commit.
 
-Invariant: commits come strictly in the order of their completion, newest first, and each exactly once, also while archival moves them (once for each
-batch, if batches have the entry).
+Invariant: commits come strictly in the order of their completion, newest first. Each commit comes exactly once (if batches have the entry, once for
+each batch), also while archival moves commits.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Read the archived timeline: instants that left the active timeline, in ``<timeline>/history/`` (specification, "LSM Timeline").
+"""Read the archived timeline in ``<timeline>/history/``: the instants that archival moved there (specification, "LSM Timeline").
 
-The newest readable manifest counts. ``_version_`` only tells Hudi's readers which manifest to read; it may be old (a process ended between
-the two writes) or missing for a moment (it is replaced by delete and create). An unreadable manifest newer than ``_version_`` was never
-in use and is ignored. If the manifest in ``_version_`` is unreadable, the entries that only it had are lost: the previous manifest is read,
-the state records the problem, and a look-up without a result raises an error instead of a wrong answer.
+The newest readable manifest counts. ``_version_`` only tells Hudi's readers which manifest to read; it may be old (a process ended between the two
+writes), or missing for a moment (a writer deletes and creates it again). An unreadable manifest newer than ``_version_`` was never in use and is
+ignored. If the manifest in ``_version_`` is unreadable, its newest entries are lost. Then the previous manifest is read, the state records the
+problem, and a look-up without a result raises an error instead of a wrong answer.
 
 Invariants
-- nothing is read before it is needed, and only the data files whose range of times can hold the answer;
+- a file is read only when it is needed, and only if its range of times can have the answer;
 - every look-up makes a new listing; cached manifests and times of data files belong to one entity tag.
 """
 
@@ -69,10 +69,9 @@ class HistoryState:
 
 @dataclass(slots=True)
 class ArchivedTimeline:
-    """The archived timeline in one folder. Raises `CorruptTimelineError` if an answer depends on a file that cannot be read.
-
-    ``raised``: the table may have been raised from version 6. Hudi's upgrade names a file after its first and its last row, which are not ordered
-    by time, so the range of each file that this package did not write is read from the file.
+    """The archived timeline in one folder. Raises `CorruptTimelineError` if an answer depends on a file that cannot be read. ``raised``: the table
+    may have been raised from version 6. Hudi's upgrade puts the times of the first and the last row into the name of a file, although the rows are
+    not ordered by time. So for a file that this package did not write, the range is read from the file.
     """
 
     storage: Storage
@@ -92,8 +91,8 @@ class ArchivedTimeline:
     def state(self) -> HistoryState:
         """Read the pointer, list the folder, and read its newest readable manifest.
 
-        If something looks damaged, the folder is read again: this process may have paused during its listing while other processes changed the
-        folder.
+        If a file looks damaged, the folder is read again: other processes may have changed the folder while this process was paused during its
+        listing.
         """
         for _ in range(_TRIES - 1):
             with suppress(ObjectNotFoundError):
@@ -221,7 +220,7 @@ class ArchivedTimeline:
             raise self.lost(state)
 
     def holds(self, action: Action, after: str) -> bool:
-        """Say whether an instant of this action that completed later is archived. Opens no content."""
+        """Say whether an archived instant of this action completed later. Opens no content."""
 
         def look(state: HistoryState) -> bool:
             files = (file for file in state.files if self.completes_after(state, file, after))

@@ -1,13 +1,13 @@
 """Write the archived timeline: data files, manifests, the version pointer, and removal of old files (specification, "LSM Timeline").
 
-The put-if-absent of the next manifest decides a new state of the history. All other steps are ordered so that a process that pauses at any
-step, while others continue, does no harm:
+The put-if-absent of the next manifest decides a new state of the history. The order of all other steps is safe if a process pauses at any step while
+other processes continue:
 
-- a data file is created under a unique name and never written again; if an ended process or a concurrent writer has used the name, the range in the
-  name is widened by one, which readers accept;
+- a data file is created under a unique name and never written again; if the name is already used by an ended process or a concurrent writer, the
+  range in the name is widened by one, which readers accept;
 - the pointer moves by compare-and-swap, only forward, and is read again after the move;
-- only then files are deleted: files of the active timeline whose instants are in the newest manifest's files, as read back; and files of the
-  history that existed before this writer's manifest, are in no kept manifest, and still have the same tag.
+- files are deleted last. These are files of the active timeline whose instants were read back from the files of the newest manifest; and files of the
+  history that existed before this writer's manifest, are in no remaining manifest, and still have the same tag.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class HistoryWriter:
         )
 
     def discard(self, file: HistoryFile) -> None:
-        """Remove an own data file that is in no manifest; no other process's manifest ever lists it."""
+        """Remove a data file of this writer that is in no manifest; manifests of other processes never list it."""
         path = f"{self.history.path}/{file.name}"
         info = self.storage.head(path)
         if info is not None:

@@ -1,4 +1,4 @@
-"""How a timeline is stored: names, contents, and the archived part. Hudi has two layouts; each table's properties name one.
+"""How a timeline is stored: names, contents, and the archived part. Hudi has two layouts; the properties of a table name its layout.
 
 `TimelineLayout` is layout 2, for versions 8 and 9 (specification, "Timeline"). Layout 1, for versions up to 6, is a subclass in ``layout_one/``.
 `TimelineFolder.of` chooses the layout when a table is opened; later code does not check a version.
@@ -51,8 +51,8 @@ class TimelineLayout:
     def instants(self, storage: Storage, path: str, listed: Names) -> list[Instant]:
         """Return the instants of a listing of the folder ``path``.
 
-        Raises `SnapshotExpiredError` if the table was given version 6 after its properties were read: then its timeline is in another folder, and
-        this one is being removed.
+        Raises `SnapshotExpiredError` if the table was lowered to version 6 after its properties were read: its timeline is then in another folder,
+        and this folder is being removed.
         """
         if LOWERED in listed[0]:
             _refuse_lowered(storage, path)
@@ -67,7 +67,8 @@ class TimelineLayout:
         return ArchivedTimeline(storage, path, raised)
 
     def first_unsettled(self, instants: Iterable[Instant]) -> str | None:
-        """Return the requested time that a reader of changes must not pass, because a commit may still appear there; None if no commit can appear.
+        """Return the requested time at which a reader of changes must stop, because a commit may still appear from there on; None if no commit can
+        appear.
 
         In layout 2, completion times ascend, so no commit appears in the past, and this returns None.
         """
@@ -78,7 +79,7 @@ class TimelineLayout:
         return True
 
     def refuse_false_time(self, instant: Instant, table: str, path: str, *, utc: bool) -> None:
-        """Raise `CorruptTimelineError` for a completed instant whose position among the others is unknown."""
+        """Raise `CorruptTimelineError` for a completed instant whose position on the timeline is unknown."""
         if instant.completion_time is None:
             raise CorruptTimelineError(
                 "The completed instant has no completion time in its name: the table comes from before version 8",

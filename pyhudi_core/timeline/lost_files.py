@@ -1,4 +1,4 @@
-"""Find out why a file that a read or a write needs is gone: a clean deleted it, or it is missing from the newest state (specification, "Cleaning").
+"""Find out why a needed file is missing: a clean deleted it, or the newest state is damaged (specification, "Cleaning").
 
 The search reads the cleans of the active timeline, the newest first. A pending clean may have deleted files of its plan already. No clean deletes a
 file of the newest state. So if a file of the newest state is gone, the table is damaged.

@@ -1,8 +1,8 @@
-"""``.hoodie/hoodie.properties`` on disk: reading with the backup as fall-back, and Hudi's update protocol.
+"""Read ``.hoodie/hoodie.properties``, with the backup as fall-back, and update it by Hudi's protocol.
 
 An update repairs the rest of an earlier, interrupted update, writes the backup, replaces the file, reads it again, and removes the backup. At every
 moment one of the two files is complete, and readers (Hudi's too) read the file first and then the backup. Updates need the table's lock. If the
-storage supports conditional replacement (If-Match), a process whose lock expired meanwhile cannot undo an update by another process.
+storage supports conditional replacement (If-Match), a process cannot undo an update by another process, even if its lock has expired.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def read(storage: Storage, found_now: bytes | None = None) -> dict[str, str]:
 
 
 def is_cut_off(properties: Mapping[str, str], data: bytes) -> bool:
-    """Say whether the file is truncated: its first line comes from a writer that always adds a checksum, to tables of version 4 and later."""
+    """Say whether the file is truncated. Its first line shows a writer that always adds a checksum to tables of version 4 and later."""
     has_none = properties.get("hoodie.table.version", "").strip() in _WITHOUT_CHECKSUM
     return text.CHECKSUM not in properties and data.startswith(_WRITERS) and not has_none
 
@@ -114,9 +114,8 @@ def create(storage: Storage, properties: Mapping[str, str], comment: str) -> byt
 
 
 def remove(storage: Storage, refuse_other: Callable[[], object]) -> None:
-    """Delete the properties, and thereby the table. ``refuse_other`` is called after the properties were read; it raises to prevent the deletion.
-
-    The file that readers trust is deleted last: a process that dies in between leaves the current properties, never older ones.
+    """Delete the properties, so that the table no longer exists. ``refuse_other`` is called after the properties were read; it raises to prevent the
+    deletion. The file that readers trust is deleted last: if the process dies in between, the current properties stay, never older ones.
 
     Raises `PreconditionFailedError` if the properties changed after they were read.
     """
@@ -169,11 +168,11 @@ def apply(
     executor: Executor = _SERIAL,
     known: PropertiesSeen | None = None,
 ) -> None:
-    """Apply the changes to the current content of the file; no effect if they are already applied. Any process may call this, any number of times.
+    """Apply the changes to the current content of the file; no effect if they are already applied. Any process may call this repeatedly.
 
     A storage with If-Match needs no backup, since readers see the old or the new object; elsewhere the caller holds the table's lock. The
     comment must be unique. ``wanted`` is called between the read and the write, and returns whether the changes are still needed.
-    ``known``: the properties as they were when the changes were needed for certain; if they are still the same, nothing is read.
+    ``known``: properties for which the changes were certainly needed. If they are still current, the file is not read, and ``wanted`` is not called.
 
     Raises as `update`.
     """

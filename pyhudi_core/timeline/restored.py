@@ -1,8 +1,8 @@
-"""Find the instants that a restore undoes: its plan names them (specification, "Restore"; `HoodieRestorePlan`).
+"""Find the instants that a restore undoes, by its plan (specification, "Restore"; `HoodieRestorePlan`).
 
 As soon as a restore is inflight, readers omit the instants that it names, permanently. Restores are not archived, and a requested time is never
-reused. A process that was paused during the restore may later create the completed file of an undone commit; still no reader of this project shows
-that commit.
+reused. A process that was paused during the restore may later create the completed file of an undone commit. Readers of this project still do not
+show that commit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ DONE = "HoodieRestoreMetadata"
 
 
 def is_undone(instant: Instant, named: frozenset[str]) -> bool:
-    """Say whether an instant is a write or a planned service whose requested time a restore names; savepoints and cleans may have such times, too."""
+    """Say whether a restore undoes an instant: it names the requested time, and the instant is a write or a planned service. (Savepoints and cleans
+    may have the same times.)
+    """
     return instant.requested_time in named and instant.action in WRITE_ACTIONS
 
 

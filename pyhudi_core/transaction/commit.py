@@ -402,14 +402,15 @@ def _completion_times(
         times.append(after(times[-1]))
     if member is None:
         return times
-    if times[-1] > member.time:
+    time = member.time(times[-1])
+    if times[-1] > time:
         raise CommitConflictError(
             "Another commit of the table completed after the time that all tables of the transaction were to have",
             table=context.table,
             instant=transaction.requested_time,
             hint="Nothing was published. Write again.",
         )
-    return [*times[:-1], member.time]
+    return [*times[:-1], time]
 
 
 def still_wanted(transaction: Transaction, timeline: Timeline) -> None:

@@ -117,14 +117,14 @@ class Member:
     """The part of one table in a decision over several tables.
 
     Attributes:
-        time: the completion time, the same in all tables.
+        time: returns the completion time, the same in all tables; given the least time that this table allows.
         prepared: a function. The decision calls the function after the record of this table has the intent. The function must raise an error if the
             group is not committed; then nothing is published.
         seems_alive: whether it is certain that other processes consider the writer of every part alive now.
     """
 
     group: Group
-    time: str
+    time: Callable[[str], str] = field(repr=False)
     prepared: Callable[[], None] = field(repr=False)
     seems_alive: Callable[[], bool] = field(repr=False)
 
@@ -233,7 +233,7 @@ def refuse_unwritable(context: TableContext) -> None:
 
 
 def resolved(context: TableContext) -> list[ObjectInfo]:
-    """Return the decisions in this table that nobody needs any more: no part is pending or has a heartbeat."""
+    """Return the decisions in this table that nobody needs any more. None of their parts is pending or has a heartbeat."""
     if context.prefix:
         return []
     return [info for info in context.root.list(f"{layout.GROUPS}/") if _is_resolved(context, info.path)]

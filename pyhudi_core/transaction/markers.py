@@ -2,7 +2,7 @@
 
 Hudi's DIRECT layout: one empty object ``.hoodie/.temp/<requested time>/<partition>/<file>.marker.<CREATE|MERGE>`` for each file, created before the
 file. A write of many new files has the layout of Hudi's timeline server: ``MARKERS.type``, and text files ``MARKERS<number>`` with such names. An
-instant has only one layout, because Hudi looks for markers of only one.
+instant has only one layout, because Hudi looks for the markers of one layout only.
 """
 
 from __future__ import annotations

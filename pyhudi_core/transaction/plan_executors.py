@@ -106,7 +106,7 @@ def begin_execution(
     Args:
         plan: the pending instant.
         by_name: whether the caller named this plan. Hudi executes plans without registration and heartbeat. This process takes over an execution of
-            Hudi only if the caller named the plan, and only if the inflight file is older than a heartbeat may be.
+            Hudi under two conditions: the caller named the plan, and the inflight file is older than a heartbeat may be.
         groundwork: changes to publish before the inflight file.
 
     Raises `LockError`. Raises `StorageError` if it is unknown whether the process is registered; the heartbeat of the process then expires. Raises

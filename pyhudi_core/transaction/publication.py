@@ -45,7 +45,7 @@ def digest(content: bytes | None) -> str:
 
 
 def replace_once(storage: Storage, path: str, body: bytes, expected: str, wanted: Callable[[], bool]) -> None:
-    """Replace the object if its content still has the expected `digest`, or is an initial part of the body.
+    """Replace the object if its content still has the expected `digest`, or is the beginning of the body.
 
     A later change by another process is not overwritten.
 

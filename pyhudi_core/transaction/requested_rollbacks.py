@@ -1,4 +1,4 @@
-"""Rollbacks on request. A rollback has one step, or two steps: one process decides the plan, and any process executes the plan.
+"""Rollbacks on request. A rollback has one step or two. With two steps, one process decides the plan, and any process executes it.
 
 After the decision, the write cannot commit. The heartbeat of a scheduled rollback is not renewed: if no process executes the plan before the
 heartbeat expires, the next writer executes the plan, like the plan of a process that died.

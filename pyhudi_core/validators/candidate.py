@@ -1,6 +1,6 @@
 """The input of a pre-commit validator: the staged commit, the table without it, and the table with it.
 
-Nothing is read before a validator asks for rows. Counts run on the engine that wrote the rows, in its tasks.
+Rows are read only when a validator asks for them. Tasks of the engine that wrote the rows compute the counts.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Candidate:
 
     Attributes:
         attempt: the attempt, with all its files written.
-        timeline: the table's timeline; the commit would be the next one on it.
+        timeline: the table's timeline before the commit.
         engine: the engine that runs counts.
     """
 
@@ -111,7 +111,9 @@ class Candidate:
 
     @property
     def key_columns(self) -> tuple[str, ...]:
-        """The columns that identify rows in findings: the record key; in tables without meta columns the key columns, or else the first column."""
+        """The columns that identify rows in findings: the record key. In tables without meta columns, these are the key columns or, without key
+        columns, the first column.
+        """
         config = self.attempt.transaction.context.config
         if config.populate_meta_fields:
             return (RECORD_KEY,)
@@ -119,7 +121,7 @@ class Candidate:
 
     @property
     def read_table(self) -> bool:
-        """Whether a validator has read the table, and not only the written rows. Then another commit can change the result."""
+        """Whether a validator has also read the table, not only the written rows. If so, another commit can change the result."""
         return bool(self._before)
 
     def written(self, columns: Sequence[str] | None = None, where: object = None) -> Scan:
@@ -163,7 +165,7 @@ class Candidate:
         return _summed(dataset_of(found, self.engine).map(partial(_counted, shown), _FOUND).collect(), shown)
 
     def violating(self, rule: str | Any, found: Scan) -> FoundRows:
-        """Return the rows of a scan for which a condition (SQL text, or a ``pyarrow.compute.Expression``) is not true: false or null."""
+        """Return the rows of a scan for which a condition (SQL text, or a ``pyarrow.compute.Expression``) is false or null."""
         predicate = Predicate.of(rule, found.rows.schema, self.attempt.transaction.context.options.condition_zone)
         limited = found if predicate is None else _limited(found, NotTrue(predicate))
         return self.find(limited)

@@ -1,6 +1,5 @@
-"""Ready-made pre-commit validators. Rules about single rows read only the rows that a commit changes or adds.
-
-A rule that held before the commit still holds for unchanged rows, so these rows are not read. Only `unique` and `row_count` read the table.
+"""Ready-made pre-commit validators. Rules about single rows read only the rows that a commit changes or adds. Unchanged rows fulfilled the rule
+before the commit, and still do. Only `unique` and `row_count` read the table.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ def satisfies(condition: Any) -> Satisfies:
 @set_module("pyhudi")
 @refuses_wrong_types
 def row_count(at_least: int | None = None, at_most: int | None = None, *, unchanged: bool = False) -> RowCount:
-    """Require this number of rows in the table after the commit; with ``unchanged``, the number before the commit."""
+    """Require that the table has this number of rows after the commit; with ``unchanged``, the same number as before."""
     if at_least is None and at_most is None and not unchanged:
         raise InvalidOptionError("row_count needs a bound", hint="For example row_count(at_least=1).")
     for side, bound in (("at_least", at_least), ("at_most", at_most)):

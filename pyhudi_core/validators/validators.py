@@ -1,4 +1,4 @@
-"""Run all pre-commit validators on an attempt, and collect the reasons of the validators that refuse it."""
+"""Run all pre-commit validators on an attempt, and collect the reasons of validators that refuse."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ class Validators:
         return cls(tuple(given)) if given else None
 
     def refuse_unfit(self, schema: pa.Schema) -> None:
-        """Call ``refuse_unfit`` of validators that have it, which may raise; the ready-made ones look for their columns."""
+        """Call ``refuse_unfit`` of each validator that has it. It may raise; ready-made validators check that their columns exist."""
         for validator in self.validators:
             look = getattr(validator, "refuse_unfit", None)
             if look is not None:
                 look(schema)
 
     def run(self, attempt: Attempt, timeline: Timeline) -> bool:
-        """Run all validators; return whether one has read the table.
+        """Run all validators; return whether one of them has read the table.
 
         Raises `PreCommitError`, and errors of this package that a validator met while it read.
         """

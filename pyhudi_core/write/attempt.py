@@ -5,7 +5,7 @@ every commit passes the same checks.
 
 The same check runs before the lock, where it may read data files, and under the lock, where it must not. If the check under the lock needs data that
 was not read before, it asks for another round without the lock (`PreparationNeeded`). After a few rounds the check reads under the lock, so that a
-commit ends whatever other writers do. Data that was read without the lock stays valid, because completed files do not change.
+commit ends even if other writers continue to commit. Data that was read without the lock stays valid, because completed files do not change.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def replaced_by(
 def touched_by(
     metadata: CommitMetadata, operation: OperationType, prepared: Prepared | None, partitions: tuple[str, ...]
 ) -> Touched:
-    """Return the changes of the write, with all partitions that it replaces, also empty ones. ``partitions`` is None for the whole table."""
+    """Return the changes of the write, with all partitions that it replaces, also empty partitions. ``partitions`` is None for the complete table."""
     replaced: frozenset[str] | None = frozenset(partitions)
     if operation is OperationType.INSERT_OVERWRITE_TABLE:
         replaced = None

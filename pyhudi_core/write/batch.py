@@ -52,8 +52,8 @@ class RowsWithTags:
 
     Attributes:
         prepared: the rows; None if there are none.
-        stays: file groups that hold other rows of the same keys, and by which the rows were chosen. As for written file groups, the commit is
-            refused if another writer changed one of them.
+        stays: file groups with other rows of the same keys, by which the rows were chosen. As for written file groups, the commit is refused if
+            another writer changed one of them.
         key_changes: rows of `KEY_CHANGES` that replace the notes of the tasks.
         why_not: why there are no rows.
     """
@@ -120,7 +120,7 @@ def rows_of(batch: Batch | None) -> Prepared | None:
 
 
 def columns_of(batch: Batch | None) -> NewColumns | None:
-    """Return the new columns that the batch consists of; None if it is another batch."""
+    """Return the new columns if the batch consists of new columns; otherwise None."""
     return batch.new if isinstance(batch, Columns) else None
 
 

@@ -1,10 +1,11 @@
-"""The facts about an operation that the law of refusals needs, read from the table (``write/refusals.py``). All reads for rules are here."""
+"""Read from the table the facts that the rules of ``write/refusals.py`` need. All reads for rules are here."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from functools import partial
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -22,6 +23,7 @@ from pyhudi_core.model.operation import INSERTING, REPLACING, OperationType
 from pyhudi_core.model.schema import reconcile
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.snapshot import Snapshot
+from pyhudi_core.storage.at_once import Ahead
 from pyhudi_core.storage.own_part import other_tables
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.write.column_numbers import ColumnsThen
@@ -30,6 +32,9 @@ from pyhudi_core.write.metadata_part import metadata_update
 from pyhudi_core.write.non_blocking import is_non_blocking
 from pyhudi_core.write.prepare import Prepared
 from pyhudi_core.write.refusals import ALTER, Case
+
+OtherTables: TypeAlias = tuple[frozenset[str], Ahead[list[str]]]
+"""Partitions, and the other tables in their folders."""
 
 _PLANS = {Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.INDEXING}
 
@@ -85,14 +90,22 @@ def at_begin(
 
 
 def in_attempt(
-    context: TableContext, operation: OperationType, snapshot: Snapshot, prepared: Prepared, then: ColumnsThen | None
+    context: TableContext,
+    operation: OperationType,
+    snapshot: Snapshot,
+    prepared: Prepared,
+    then: ColumnsThen | None,
+    others: OtherTables | None = None,
 ) -> Case:
-    """Return the facts about the rows of an attempt, in the state from which it began. ``then``: the columns for which the rows were prepared."""
+    """Return the facts about the rows of an attempt, in the state from which it began. ``then``: the columns for which the rows were prepared.
+
+    ``others`` as `first_others` has returned it.
+    """
     case = replace(
         of_call(context, operation),
         moved=operation is not OperationType.DELETE and _moved(prepared.schema, then, snapshot),
         logs=_logs(snapshot, prepared.volumes) if operation in INSERTING else "",
-        foreign=_foreign(context, snapshot, prepared.volumes),
+        foreign=_foreign(context, snapshot, prepared.volumes, others),
         record_index=listed(context, snapshot, names.RECORD_INDEX) is not None,
     )
     is_tagged = TAG_FILE_ID in prepared.rows.schema.names  # the rows were found in their file groups
@@ -136,11 +149,27 @@ def _logs(snapshot: Snapshot, partitions: Iterable[str]) -> str:
     return next((piece.path for piece in pieces if piece.logs), "")
 
 
-def _foreign(context: TableContext, snapshot: Snapshot, partitions: Iterable[str]) -> tuple[str, str] | None:
+def first_others(context: TableContext, start: Timeline, partitions: Collection[str]) -> OtherTables | None:
+    """Return the other tables in the folders of the first rows of a table, while other reads are made; None for later rows.
+
+    All partitions of the first rows are new, so no file need be known for it.
+    """
+    if context.root.capabilities.parallel_calls <= 1 or start.first_write is not None or start.has_history:
+        return None
+    return frozenset(partitions), Ahead.of(partial(_others, context, partitions))
+
+
+def _others(context: TableContext, partitions: Iterable[str]) -> list[str]:
+    return other_tables(partitions, partial(list_folders, context.storage, context.runtime.executor))
+
+
+def _foreign(
+    context: TableContext, snapshot: Snapshot, partitions: Iterable[str], known: OtherTables | None
+) -> tuple[str, str] | None:
     """Return a new partition that lies in the folder of another table, and that folder; readers of this table would not find the partition."""
     snapshot.view.prepare(partitions)
     new = [path for path in partitions if not snapshot.view.slices(path)]
     if not new:
         return None
-    others = other_tables(new, partial(list_folders, context.storage, context.runtime.executor))
+    others = known[1].get() if known is not None and known[0] == {*new} else _others(context, new)
     return (next(path for path in new if f"{path}/".startswith(f"{others[0]}/")), others[0]) if others else None

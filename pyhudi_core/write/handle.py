@@ -44,7 +44,19 @@ from pyhudi_core.write.attempt import Basis, validation_of
 from pyhudi_core.write.batch import Columns, Given, Nothing, Partitions, UserRows, engine_of
 from pyhudi_core.write.result import Commit, CommitStats, CommitVerdict
 from pyhudi_core.write.states import Committed, Draft, ExtraOfKeys, Unchanged, WriteSpec, WriteState, load
-from pyhudi_core.write.write import WriteRun, close, followed, locked, prepare, release, renewed, undo, write
+from pyhudi_core.write.write import (
+    WriteRun,
+    close,
+    followed,
+    locked,
+    prepare,
+    release,
+    release_lock,
+    renewed,
+    rows_total,
+    undo,
+    write,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -188,10 +200,11 @@ class Write:
         extra_of_keys: ExtraOfKeys | None = None,
         allow_empty: bool = False,
         follows: bool = True,
+        together: bool = False,
     ) -> None:
-        """Before `write`, add to the arguments of ``table.begin``: entries of the package, requirements, and permission for an empty commit.
-
-        Without ``follows``, the table services wait for `follow`.
+        """Before `write`, add entries of this package, requirements, and the permission for an empty commit to the arguments of ``table.begin``.
+        Without ``follows``, the table services run only when `follow` is called. ``together``: it is committed with writes to other tables
+        (`CommitTogether`).
         """
         state = self._state
         request = state.request
@@ -202,6 +215,7 @@ class Write:
             extra_of_keys=extra_of_keys or request.extra_of_keys,
             allow_empty=request.allow_empty or allow_empty,
             follows=request.follows and follows,
+            together=request.together or together,
         )
         self._run.state = replace(state, request=request)
 
@@ -214,7 +228,7 @@ class Write:
         return self
 
     def scan(self, columns: Sequence[str] | None = None, where: object = None, *, meta: bool = True) -> Any:
-        """Read the table for this write, before `write`: all reads see the state of the first read. ``meta=False`` leaves the meta columns out.
+        """Read the table for this write, before `write`: all reads see the state of the first read. ``meta=False`` omits the meta columns.
 
         The commit is refused if another commit has changed the same file groups since then; with ``isolation="serializable"`` also if it has changed
         a partition that was read.
@@ -264,9 +278,37 @@ class Write:
         write(self._run, Nothing() if bare else None, gate=gate)
         return self._commit()
 
-    def wait_after(self, conflict: CommitConflictError) -> None:
-        """Wait until another attempt makes sense. Raises the conflict if no attempt makes sense, or after too many attempts."""
-        self._run.retries.wait(conflict)
+    @property
+    def longest_ms(self) -> int:
+        """Return the duration of the longest lost attempt."""
+        return self._run.retries.longest_ms
+
+    def wait_after(self, conflict: CommitConflictError, *, claims: bool = True) -> None:
+        """Wait until another attempt makes sense. Raises the conflict if no attempt makes sense, or after too many attempts.
+
+        ``claims``: whether the write may claim its changes.
+        """
+        self._run.retries.wait(conflict, claims=claims)
+
+    @property
+    def rows(self) -> int:
+        """Return how many rows the write brings."""
+        return rows_total(self._state.batch)
+
+    @property
+    def is_prepared(self) -> bool:
+        """Return whether the rows are checked, and no file is written yet."""
+        return isinstance(self._state, Draft) and self._state.batch is not None
+
+    @property
+    def holds_lock(self) -> bool:
+        """Return whether the write holds the table's lock until its attempt ends."""
+        return self._state.lock is not None
+
+    def hold_lock(self) -> None:
+        """Wait for the table's lock, and hold it until the next attempt ends. Does nothing for a write without rows that wait to be written."""
+        if isinstance(self._state, Draft) and self.is_prepared:
+            self._run.state = locked(self._state, always=True)
 
     def commit_in_group(self, member: Member | None, gate: Gate | None = None) -> None:
         """Publish the written files as the part of a decision over several tables; `follow` comes after it. Raises as `commit`."""
@@ -326,10 +368,12 @@ class Write:
             raise conflict
 
     def write_again(self) -> None:
-        """Write the batch from the table's present state, if the write was rolled back."""
-        if isinstance(self._state, Draft):
+        """Write the batch from the table's present state, if the write was only prepared, or was rolled back."""
+        if self.is_prepared:
             self._renew()
             write(self._run, commits=False)
+            if isinstance(self._state, Unchanged):
+                release_lock(self._run)  # nobody waits for the lock of a table that does not change
 
     def start_over(self) -> None:
         """Roll back, and forget the batch and the reads."""
@@ -381,7 +425,8 @@ def commit_with_retries(
 def write_found(
     write: Write, columns: Sequence[str] | None, where: object, make: Callable[[Any], object], *, meta: bool = False
 ) -> Commit:
-    """Write rows that are made from the rows that a condition finds in one state of the table. After a conflict the rows are searched again.
+    """Find rows by a condition in one state of the table, make new rows from them, and write the new rows. After a conflict the rows are searched
+    again.
 
     Args:
         columns: the columns of the scan; None for all, with the meta columns if ``meta``.

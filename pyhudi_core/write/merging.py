@@ -68,11 +68,9 @@ OpenWrite = Callable[[], AbstractContextManager[Write]]
 @dataclass(frozen=True, slots=True)
 @printable
 class MergePlan:
-    """How many rows of the table a merge would update, insert and delete now, as readers would see.
-
-    A row that would be older than its stored version, by the ordering columns, is not counted: it would have no effect. The counts are those of the
-    commit, but for what a commit does not look at: one that appends to logs (merge-on-read) counts each row that it appends, under a bucket index
-    new rows are updated ones, and a row that moves is deleted and inserted.
+    """The numbers of rows that a merge would update, insert and delete now, as readers see them. A row with a lower ordering value than its stored
+    version has no effect, and is not counted. The commit counts the same rows, with three exceptions: a commit to logs counts each appended row; with
+    a bucket index, new rows count as updated; a row that moves counts as deleted and inserted.
     """
 
     rows_updated: int

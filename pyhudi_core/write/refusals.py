@@ -481,7 +481,7 @@ BEFORE_ROWS: tuple[Rule, ...] = (
     *INDEX_RULES,
     Rule("rows without their generated key", UPDATING - {DELETE}, "generated record keys", "columns of the rows",
          lambda case: case.config.generates_keys and case.lacks(RECORD_KEY), SchemaMismatchError,
-         f"The table has generated record keys, so rows without {RECORD_KEY} identify no row to update",
+         f"The table has generated record keys (it was created without record_key), so rows without {RECORD_KEY} identify no row to update",
          f"Insert new rows. To correct rows, read them with scan(where=...), change them, and upsert them with their {RECORD_KEY}."),
     Rule("partial rows without their key", frozenset({UPSERT}), "", "partial=True, columns of the rows", lambda case: case.partial and case.lacks(
          *case.config.record_key_fields, *case.config.partition_fields, *record_merger.ordering_of(case.config)), SchemaMismatchError,

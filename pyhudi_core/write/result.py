@@ -46,7 +46,7 @@ class CommitStats:
 
     @classmethod
     def of(cls, commit: CommitMetadata, waited: Waited = NOT_WAITED) -> CommitStats:
-        """Add up the metadata of a commit; ``waited``: the waits for the store, which the metadata does not have."""
+        """Add up the metadata of a commit. ``waited``: the waits for the store; the metadata does not have them."""
         stats = commit.stats
         dropped = commit.rows_replaced or 0 if commit.operation == OperationType.DELETE_PARTITION else 0
         return cls(

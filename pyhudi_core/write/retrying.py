@@ -1,6 +1,5 @@
-"""The retry loop: the actions of a write or a service after another commit came first.
-
-It waits, plans again from the table's present state, and after too many lost attempts claims its file groups (``conflicts/precedence.py``). Every
+"""The retry loop of a write or a service, for the case that another commit comes first. It waits, plans again from the table's present state, and
+after too many lost attempts claims its file groups (``conflicts/precedence.py``). Every
 committer uses this loop: the methods of a table, handles, Dagster and table services.
 
 The waiting times are random, up to a bound that doubles with each lost attempt, so that competing writers do not collide repeatedly. A write that
@@ -114,11 +113,13 @@ class Retries:
         self.touched = mine
         return precedence.goes_first(self.context, mine, self.claim)
 
-    def wait(self, conflict: CommitConflictError) -> None:
+    def wait(self, conflict: CommitConflictError, *, claims: bool = True) -> None:
         """Wait until another attempt makes sense. Raises the conflict if no attempt makes sense, or after too many attempts.
 
-        An execution commits in its own loop, inside the loop of its service. The outer loop does not repeat an
-        attempt that the inner loop gave up: the files would be written again.
+        ``claims``: whether to claim our changes, if it is time.
+
+        An execution commits in its own loop, inside the loop of its service. The outer loop does not repeat an attempt that the inner loop gave up,
+        because the files would be written again.
         """
         if is_final(conflict) or conflict.given_up:
             raise conflict
@@ -127,14 +128,16 @@ class Retries:
         self.attempts += 1
         self.bytes_saved += conflict.bytes_saved
         if isinstance(conflict.conflict, Conflict) and conflict.conflict.kind is ConflictKind.PRECEDENCE:
-            self._reserve()  # before the wait, because the time of a claim is its place in the queue
+            if claims:
+                self._reserve()  # before the wait, because the time of a claim is its place in the queue
             self._yield_to_claims(conflict)
             return
         self.lost += 1
         if self.lost > self.context.options.retry.limit:
             conflict.given_up = True
             raise conflict
-        self._reserve()
+        if claims:
+            self._reserve()
         self._sleep(min(_FIRST_MS * 2 ** (self.lost - 1), _LONGEST_MS))
 
     def end(self) -> None:

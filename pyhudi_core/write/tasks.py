@@ -5,9 +5,9 @@
    own task, as its payload (`Routed.buckets`).
 2. `WriteTask`: writes the buckets of its payload one after the other, each by the handle that suits it. Its memory is bounded by the new rows of
    one bucket (of one part of it, for new groups), a row group of the base file and the file being written; not by the size of the file group.
-3. `Written`: a row of `WRITTEN` is one written file, or, if ``key`` is not null, one key that was added to a file group or removed from it. Files are
-   collected on the driver. Changes of keys never are: they stay a dataset, from which executors make entries of an index. They are noted only for a
-   write that wants them. The ranges of columns come from the footer that the writer of a file makes, so no row is read for them.
+3. `Written`: a row of `WRITTEN` has the files that a task wrote, or, if ``key`` is not null, one key that was added to a file group or removed
+   from it. Files are collected on the driver. Changes of keys never are: they stay a dataset, from which executors make entries of an index. They
+   are noted only for a write that wants them. The ranges of columns come from the footer that the writer of a file makes, so no row is read for them.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pyhudi_core.engine.base import SORT, TASK, Dataset, TaskInfo
-from pyhudi_core.engine.grouping import runs, slotted, without_slots
+from pyhudi_core.engine.base import SORT, TASK, Dataset, TaskInfo, runs, slotted, without_slots
 from pyhudi_core.errors import UnsupportedTableError
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file.parquet_statistics import range_schema, range_table
@@ -276,8 +275,10 @@ KEY_CHANGES = pa.schema(
 )
 """A key that came into a file group, or left it (``deleted``)."""
 
-WRITTEN = pa.schema([*_STAT, ("ranges", pa.binary()), ("key", pa.string()), ("deleted", pa.bool_())])
-"""What a task yields."""
+_FILES = pa.list_(pa.field("element", pa.struct(list(_STAT))))
+
+WRITTEN = pa.schema([("files", _FILES), ("ranges", pa.binary()), *KEY_CHANGES])
+"""What a task yields. A row of a key has only two columns more than the key, because there may be millions of them."""
 
 
 @dataclass(slots=True)
@@ -312,10 +313,8 @@ class Written:
                 kept.callback(output.release)
                 files = output.map(_only_files, WRITTEN)
             table = files.collect()
-            columns = [table.column(name).to_pylist() for name in _STAT.names]
-            stats = (_stat(dict(zip(_STAT.names, values, strict=True))) for values in zip(*columns, strict=True))
-            blobs = [blob for blob in table.column("ranges").to_pylist() if blob is not None]
-            ranges = [pa.ipc.open_stream(pa.py_buffer(blob)).read_all() for blob in blobs]
+            stats = (_stat(fields) for files in table.column("files").to_pylist() for fields in files)
+            ranges = [pa.ipc.open_stream(pa.py_buffer(blob)).read_all() for blob in table.column("ranges").to_pylist()]
             return cls(
                 tuple(sorted(stats, key=lambda stat: stat.path)),
                 pa.concat_tables(ranges) if ranges else range_schema(schema).empty_table(),
@@ -339,27 +338,23 @@ def _stat(fields: dict[str, Any]) -> WriteStat:
 
 
 def files_batch(files: Sequence[WrittenFile], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the files that one task wrote."""
+    """Yield the row of the files that one task wrote."""
     if not files:
         return
     stats = [pa.array([getattr(file.stat, field.name) for file in files], field.type) for field in _STAT]
-    ranges = pa.array([_encoded(files, schema), *[None] * (len(files) - 1)], pa.binary())
-    none = [pa.nulls(len(files), WRITTEN.field(name).type) for name in ("key", "deleted")]
-    yield pa.RecordBatch.from_arrays([*stats, ranges, *none], schema=WRITTEN)
+    together = pa.ListArray.from_arrays([0, len(files)], pa.StructArray.from_arrays(stats, fields=list(_STAT)))
+    ranges = pa.array([_encoded(files, schema)], pa.binary())
+    none = [pa.nulls(1, field.type) for field in KEY_CHANGES]
+    yield pa.RecordBatch.from_arrays([together.cast(_FILES), ranges, *none], schema=WRITTEN)
 
 
 def _changes_batch(change: KeyChange) -> Iterator[pa.RecordBatch]:
     """Yield the rows of keys that were added to a file group or removed from it."""
     for keys in change.keys.chunks if isinstance(change.keys, pa.ChunkedArray) else [change.keys]:
         count = len(keys)
-        known = {
-            "partition": pa.repeat(change.partition, count),
-            "file_id": pa.repeat(change.file_id, count),
-            "key": keys,
-            "deleted": pa.repeat(change.deleted, count),
-        }
-        columns = [known.get(field.name, pa.nulls(count, field.type)) for field in WRITTEN]
-        yield pa.RecordBatch.from_arrays(columns, schema=WRITTEN)
+        none = [pa.nulls(count, WRITTEN.field(name).type) for name in ("files", "ranges")]
+        known = [keys, *(pa.repeat(value, count) for value in (change.partition, change.file_id, change.deleted))]
+        yield pa.RecordBatch.from_arrays([*none, *known], schema=WRITTEN)
 
 
 def _only_files(task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

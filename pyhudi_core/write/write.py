@@ -270,16 +270,17 @@ def rows_total(batch: Batch | None) -> int:
     return 0 if prepared is None else prepared.total
 
 
-def locked(draft: Draft) -> Draft:
-    """Wait for the table's lock and keep it, if the write's concurrency is pessimistic."""
+def locked(draft: Draft, *, always: bool = False) -> Draft:
+    """Wait for the table's lock and keep it: ``always``, or if the concurrency of the write is pessimistic and it is committed alone."""
     request = draft.request
-    if draft.lock is not None or request.context.options.conflict.concurrency != "pessimistic":
+    is_pessimistic = request.context.options.conflict.concurrency == "pessimistic" and not request.together
+    if draft.lock is not None or not (is_pessimistic or always):
         return draft
     return replace(draft, lock=hold(request.context, f"the whole of a write ({request.operation})"))
 
 
 def renewed(draft: Draft) -> Draft:
-    """Return the draft with the table's properties read again: a partition of the metadata table may have come or gone."""
+    """Return the draft with the table's properties read again, because a partition of the metadata table may have been added or removed."""
     lock = draft.lock and replace(draft.lock, context=reopened(draft.lock.context))
     return replace(draft, lock=lock, request=replace(draft.request, context=reopened(draft.request.context)))
 
@@ -306,10 +307,13 @@ def begin(draft: Draft, seen: TableSeen | None) -> Begun:
         removes = removes_metadata(draft.batch)
         refusals.at_begin(cases.at_begin(context, request.operation, prepared.schema, removes=removes))
     action = request.operation.action_on(context.config.table_type)
-    state: list[Ahead[Snapshot]] = []
+    ahead: list[tuple[Ahead[Snapshot], cases.OtherTables | None]] = []
 
     def read(transaction: Transaction) -> None:
-        state.append(Ahead.of(partial(_state_at, context, transaction)))
+        first = {} if prepared is None else prepared.volumes
+        state = partial(Ahead.of, partial(_state_at, context, transaction))
+        others = partial(cases.first_others, context, transaction.start, first)
+        ahead.append(both(context.root, context.runtime.executor, state, others))
 
     transaction = begin_write(context, action, str(request.operation), seen, beside=read)
     return Begun(
@@ -318,7 +322,8 @@ def begin(draft: Draft, seen: TableSeen | None) -> Begun:
         basis=draft.basis,
         lock=draft.lock,
         transaction=transaction,
-        state=state[0],
+        state=ahead[0][0],
+        others=ahead[0][1],
     )
 
 
@@ -388,7 +393,7 @@ def _start(begun: Begun, snapshot: Snapshot) -> Start:
         return Start(begun, batch, snapshot, kept, prepared, None)
     then = batch.columns if isinstance(batch, Rows) else None
     try:
-        refusals.at_begin(cases.in_attempt(context, request.operation, snapshot, prepared, then))
+        refusals.at_begin(cases.in_attempt(context, request.operation, snapshot, prepared, then, begun.others))
     except HudiError:
         withdraw(begun.transaction)
         raise
@@ -542,7 +547,7 @@ def _columns_added(end: Staged) -> tuple[str, ...]:
 
 
 def followed(state: Committed) -> Committed:
-    """Return the end of a write after each table service has had its turn."""
+    """Return the end of a write, after the table services."""
     after = state.request.after
     return state if after is None else replace(state, commit=after(state.commit, engine_of(state.batch)))
 
@@ -564,7 +569,7 @@ def release(run: WriteRun) -> None:
 
 
 def release_lock(run: WriteRun) -> None:
-    """Let other writers in, if this write holds the lock from start to end."""
+    """Release the table's lock, if this write holds it from start to end."""
     lock, run.state = run.state.lock, replace(run.state, lock=None)
     if lock is not None:
         lock.release()
@@ -575,6 +580,7 @@ def undo(run: WriteRun, error: BaseException | None = None) -> None:
     state = run.state
     pending = state.pending()
     if pending is None or isinstance(state, Committed):
+        release_lock(run)
         return
     run.state = Draft(request=state.request, batch=state.batch, basis=state.basis, lock=state.lock)
     _remove(after_failure(state.context, error), pending, asked=not isinstance(state, Begun))

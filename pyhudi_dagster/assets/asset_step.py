@@ -1,4 +1,4 @@
-"""The step of a ``@hudi_asset``: take over the commit of an earlier attempt, or call the function and write the rows; then report the commit."""
+"""The step of a ``@hudi_asset``: adopt the commit of an earlier attempt, or call the function and write the rows; then report the commit."""
 
 from __future__ import annotations
 

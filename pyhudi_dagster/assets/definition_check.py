@@ -1,8 +1,8 @@
 """Find errors in the Hudi assets of a code location, when the code location loads. Only all definitions together show these errors.
 
-``@hudi_asset`` checks its own definition. The decorator sees neither the lake, nor an upstream asset that was given only by its key. And Dagster does
-not show an IO manager the assets before a step runs. So a code location passes its definitions through `checked_definitions`. Without this call, the
-step raises the same errors, before anything is written.
+``@hudi_asset`` checks its own definition. The decorator sees neither the lake, nor an upstream asset that was given only by its key. An IO manager
+sees its assets only when a step runs. So a code location passes its definitions through `checked_definitions`. Without this call, the step raises the
+same errors before anything is written.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def checked_definitions(definitions: dg.Definitions) -> dg.Definitions:
     - reads the changes of a missing asset;
     - has options, such as those of its lock, that do not fit its lake;
     - has a `HudiIOManager`, but metadata without a record key, or partitions without partition columns;
-    - takes a Hudi asset as a parameter that Dagster's own IO manager would load, which looks for a pickled file (this applies to asset checks, too);
+    - takes a Hudi asset as a parameter without a suitable IO manager (Dagster's own IO manager looks for a pickled file); this applies to asset
+      checks, too;
 
     and for a table, a check or a name that two calls of a builder, such as `build_hudi_services` or `build_hudi_checks`, share.
 

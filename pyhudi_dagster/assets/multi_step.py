@@ -199,14 +199,15 @@ class HudiMultiAsset:
     ) -> None:
         """Write the files of all tables, then make the commits."""
         log = wanted[0].step.log if wanted else logging.getLogger(__name__)
-        with orchestration.CommitTogether() as together, ExitStack() as writes:
+        with orchestration.new_tables() as new, orchestration.CommitTogether() as together, ExitStack() as writes:
             prepared: dict[str, writer.PreparedCommit] = {}
             for output in wanted:
                 done.failed = output.name
                 asked = changes.of_outputs[output.name]
-                found = writer.prepare(lake, output.info, done.asked[output.name].write, output.step, asked)
+                found = writer.prepare(lake, output.info, done.asked[output.name].write, output.step, asked, new)
                 if found is not None:
                     writes.enter_context(found.begun)
+                    found.begun.note(together=len(wanted) > 1)
                     found.stage()
                     prepared[output.name] = found
             for name, each in prepared.items() if len(prepared) > 1 else ():

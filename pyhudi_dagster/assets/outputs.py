@@ -139,7 +139,7 @@ def hudi_output(
     record_key: str | Sequence[str] = (),
     partition_by: str | Sequence[str] | None = None,
     ordering: str | None = None,
-    table_type: str = "copy_on_write",
+    table_type: str | None = None,
     schema: Any = None,
     options: Mapping[str, str] | None = None,
     operation: Operation = "upsert",
@@ -157,8 +157,8 @@ def hudi_output(
     Args:
         key: asset key; default: the function's or the output's name. ``key_prefix`` is prepended.
         table: name of the table below the warehouse; default: the asset key.
-        record_key, partition_by, ordering, table_type, schema: used to create the table. An existing table must have the same values, except for the
-            schema, and a key generator that names folders by the values of the partition columns.
+        record_key, partition_by, ordering, table_type, schema: used to create the table. An existing table must have the same values, except for
+            the schema; an omitted value accepts the table as it is. Its key generator must name folders by the values of the partition columns.
         options: options (``pyhudi help options``) for every run; these options override the lake's options. Table options are used to create the
             table. They are not compared with an existing table.
         operation: upsert, insert, bulk_insert, insert_overwrite, insert_overwrite_table, delete or delete_partitions.

@@ -40,7 +40,7 @@ def hudi_asset(
     record_key: str | Sequence[str] = (),
     partition_by: str | Sequence[str] | None = None,
     ordering: str | None = None,
-    table_type: str = "copy_on_write",
+    table_type: str | None = None,
     schema: Any = None,
     options: Mapping[str, str] | None = None,
     operation: Operation = "upsert",

@@ -20,7 +20,7 @@ _PACKAGES = ("pyhudi", "dagster", "pyarrow", "pyspark")
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """One examined point: the name, the finding, whether the finding is good, and what to do if the finding is not good."""
+    """One examined point: the name, the finding, whether the finding is good, and otherwise what to do."""
 
     what: str
     found: str

@@ -90,7 +90,7 @@ def unfit_field(component: HudiLakeComponent) -> str:
 
 
 def refuse_equal_keys(one: HudiLakeComponent, others: Iterable[HudiLakeComponent]) -> None:
-    """Raise `InvalidOptionError` for an asset that components of several lakes have, or that one component has twice."""
+    """Raise `InvalidOptionError` if components of several lakes have one asset, or if one component has an asset twice."""
     having: dict[dg.AssetKey, str] = {}
     for component in (one, *others):
         for key in component.asset_keys():

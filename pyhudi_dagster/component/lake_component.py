@@ -150,8 +150,8 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
         return [*alone, *(key for asset in found if isinstance(asset, dg.AssetsDefinition) for key in asset.keys)]
 
     def tables_made(self) -> list[tuple[LakeShared, list[Any]]]:
-        """Return this component's tables with their defaults, each with its assets. The tables are made once, because each component asks all other
-        components.
+        """Return this component's tables with their defaults, each with its assets. They are made only once, although each component reads the tables
+        of all others.
 
         Raises `InvalidOptionError` for definitions that cannot work.
         """

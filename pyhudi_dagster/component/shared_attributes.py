@@ -29,7 +29,7 @@ class LakeTrigger(dg.Model, dg.Resolvable):
     by: list[str] = Field(default=[], description="The columns by which a clustering sorts.")
 
     def made(self, service: str) -> Trigger:
-        """Return the trigger. Raises `InvalidOptionError` if it is not exactly one of the three kinds, or has an attribute of another kind."""
+        """Return the trigger. Raises `InvalidOptionError` unless it is exactly one of the three kinds, without an attribute of another kind."""
         every = self.every_commits is not None or self.every_minutes is not None
         keep = any(value is not None for value in (self.keep_commits, self.keep_hours, self.keep_versions))
         if every + keep + bool(self.cron) != 1:
@@ -67,13 +67,13 @@ class LakeFreshness(dg.Model, dg.Resolvable):
 
 
 class LakeRetry(dg.Model, dg.Resolvable):
-    """How often a failed step is tried again, and after how many seconds."""
+    """The number of retries of a failed step, and the seconds between them."""
 
     max_retries: Whole = 1
     delay: Number | None = None
 
     def made(self) -> dg.RetryPolicy:
-        """Return the policy. Raises `InvalidOptionError` for a number of retries or seconds that cannot be."""
+        """Return the policy. Raises `InvalidOptionError` for an invalid number of retries or seconds."""
         if self.max_retries:  # 0 switches off what defaults say
             refuse_no_count("retry has max_retries", self.max_retries)
         refuse_unfit_limit("retry has delay", self.delay)
@@ -104,7 +104,7 @@ class LakeDefaults(LakeShared):
     retry: LakeRetry | None = None
     pool: str | None = Field(default=None, description="The pool of the steps that write; default: one for each table.")
 
-    def refuse_unused(self, component: str, tables: "list[tuple[LakeShared, str]]") -> None:
+    def refuse_unused(self, component: str, tables: "list[tuple[LakeShared, str | None]]") -> None:
         """Raise `InvalidOptionError` for a default that no table uses. ``tables``: the tables, each with its table type."""
         for field in sorted(self.model_fields_set):
             if getattr(self, field) is None:
@@ -126,7 +126,7 @@ class LakeDefaults(LakeShared):
                     )
 
 
-def with_defaults(table: Any, defaults: LakeDefaults, table_type: str) -> Any:
+def with_defaults(table: Any, defaults: LakeDefaults, table_type: str | None) -> Any:
     """Return the attributes of a table, with the defaults for missing attributes. Default services of logs are only for merge-on-read tables."""
     taken = {
         field: value

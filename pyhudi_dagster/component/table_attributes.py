@@ -48,7 +48,7 @@ class LakePartitions(dg.Model, dg.Resolvable):
     name: str = Field(default="", description="The name of the definition of dynamic partitions.")
 
     def made(self) -> HudiPartitions:
-        """Return the partitions. Raises `InvalidOptionError` if an attribute of this kind is missing, or one of another kind is given."""
+        """Return the partitions. Raises `InvalidOptionError` if an attribute of this kind is missing, or if an attribute of another kind is given."""
         needs = {"static": "values", "dynamic": "name"}.get(self.type, "start")
         if not getattr(self, needs):
             raise definition_error(
@@ -87,7 +87,7 @@ class LakeTable(LakeDefaults):
     python: str = Field(description="Where the rows come from: file.py:function, beside defs.yaml.")
     record_key: list[str]
     ordering: str | None = None
-    table_type: Literal["copy_on_write", "merge_on_read"] = "copy_on_write"
+    table_type: Literal["copy_on_write", "merge_on_read"] | None = None
     partition_by: list[str] = Field(default=[])
     partitions: LakePartitions | None = None
     on_foreign_rows: Literal["fail", "drop", "allow"] = Field(

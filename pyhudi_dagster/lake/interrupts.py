@@ -1,4 +1,4 @@
-"""Cancel a step, so that the work of the step stops, and nothing of the work becomes visible.
+"""Cancel a step: the work of the step stops, and none of it becomes visible.
 
 PySpark waits for a job in a socket read, and installs a handler for Ctrl-C that calls the JVM inside the signal handler and does not stop the job.
 Therefore the work runs in a separate thread, while the step's thread waits in Python. When the orchestrator interrupts the step's thread, the work is
@@ -137,7 +137,7 @@ def ended_by(end: Callable[[], None]) -> Iterator[None]:
 
 
 def is_abandoned() -> bool:
-    """Say whether the work of this thread has been abandoned."""
+    """Return whether the work of this thread has been abandoned."""
     work = _current.get()
     return work is not None and work.abandoned.is_set()
 

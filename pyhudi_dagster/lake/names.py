@@ -17,7 +17,7 @@ SERVED, WATCHED = "hudi/served_assets", "hudi/watched_assets"
 
 
 def name_of(what: str, lake: str, name: str | None, builder: str) -> str:
-    """Return the name that the caller gave. If the caller gave none, return the default name.
+    """Return the name that the caller gave, or the default name.
 
     With ``what="services"``, the default is ``hudi__services`` for the resource key ``lake``, and ``hudi__archive__services`` for the resource key
     ``archive``.

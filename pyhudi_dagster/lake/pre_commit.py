@@ -1,7 +1,7 @@
 """Pre-commit validators of an asset. Each validator is an asset check: the validator runs before anything is visible, and its result is stored.
 
 A refused commit leaves a failed check, no materialization and no row (write, audit, publish in one step). A run that writes nothing passes the
-checks, because the run published nothing that a check could refuse. The description of the check's result says so.
+checks, because it publishes nothing; the description of the check's result says so.
 """
 
 from __future__ import annotations

@@ -154,8 +154,16 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
             **orchestration.options_for_open(own),
         }
 
-    def table_or_new(self, name: str, settings: TableSettings, schema: Any) -> "hudi.HudiTable":
-        """Open the table. If the table does not exist, create the table with these settings and this schema (pyarrow or Spark).
+    def table_or_new(
+        self,
+        name: str,
+        settings: TableSettings,
+        schema: Any,
+        operation: str = "insert",
+        new: "list[hudi.HudiTable] | None" = None,
+    ) -> "hudi.HudiTable":
+        """Open the table. If the table does not exist, create the table with these settings and this schema (pyarrow or Spark), for a first write
+        with an operation, and add it to ``new``.
 
         Raises `TableMismatchError` if the existing table has other settings, and `RunEndedError` in an interrupted step, because such a step
         must not create a table.
@@ -166,9 +174,12 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         except TableNotFoundError:
             pass
         try:
-            return settings.create(self.location(name), schema, self.options, self._storage(name))
+            table = settings.create(self.location(name), schema, operation, self.options, self._storage(name))
         except TableExistsError:  # another run created it first
             return self._matching(name, settings)
+        if new is not None:
+            new.append(table)
+        return table
 
     def _matching(self, name: str, settings: TableSettings) -> "hudi.HudiTable":
         table = self.table(name, settings)

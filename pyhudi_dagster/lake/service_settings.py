@@ -1,7 +1,7 @@
 """The table services of an asset: which services Dagster runs, and when. The module has the values, and the equivalent options of Hudi.
 
 ``Services(compaction=Every(commits=5))`` sets the trigger of the service, and switches the service off after commits, because Dagster now runs the
-service. A service that is not named runs as its options say; Dagster then executes only plans that no process executes.
+service. A service that is not named runs by its own options; for it, Dagster executes only plans that no process executes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Every:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Remove older states: one of ``commits``, ``hours`` and file ``versions`` says what stays.
+    """Remove older states. One of ``commits``, ``hours`` and file ``versions`` sets what stays.
 
     ``every``: number of commits between two runs. The number is more than one, because every run of Dagster takes seconds.
     """
@@ -203,7 +203,7 @@ class _Checked:
     def _refuse_unfit(self, name: str, trigger: Trigger) -> None:
         if name in ("compaction", "log_compaction") and self.settings.kind != "merge_on_read":
             self._refuse(
-                f"services={name}, but its table is {self.settings.table_type}, which has no log files",
+                f"services={name}, but its table is {self.settings.kind}, which has no log files",
                 f"Set table_type='merge_on_read', or leave {name} out.",
             )
         for figure in ("commits", "minutes", "hours", "versions", "every"):

@@ -1,1 +1,1 @@
-"""Dagster's view of tables, whoever writes them: the timeline sensor, checks on a schedule, and reconciliation."""
+"""Observe tables of any writer for Dagster: the timeline sensor, checks on a schedule, and reconciliation."""

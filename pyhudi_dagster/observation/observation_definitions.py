@@ -1,4 +1,4 @@
-"""`build_hudi_timeline_sensor` and `build_hudi_checks`: Dagster's view of tables, whoever writes them."""
+"""`build_hudi_timeline_sensor` and `build_hudi_checks` observe tables of any writer."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def build_hudi_timeline_sensor(
 ) -> dg.Definitions:
     """Return definitions with a sensor that reports the instants on the timelines of the assets. Merge them with the other definitions.
 
-    - A commit of another writer is reported as a materialization for each changed partition. A run reports its own commits; if it died before its
-      event, the sensor does.
+    - A commit of another writer is reported as a materialization of each changed partition. A run reports its own commits; if the run died before its
+      event, the sensor reports them.
     - A table service, a rollback and a commit without rows are reported as observations, which start nothing downstream.
     - A table that cannot be read fails its check ``timeline_readable``; the other tables are reported.
 
-    No commit is skipped, whatever the order of completions, even if it was archived before the sensor saw it. The sensor starts no JVM and requests
+    No commit is skipped, even if commits complete in any order or are archived before the sensor sees them. The sensor starts no JVM and requests
     no runs: downstream assets run by `HudiAutomation.on_commit`.
 
     Args:
@@ -52,7 +52,7 @@ def build_hudi_timeline_sensor(
         name: the sensor's name. The default is ``hudi__timeline``, or ``hudi__<lake>__timeline`` if the resource key is not ``lake``.
         minimum_interval_seconds: time between two ticks.
         max_events_per_tick: number of events after which a tick ends; the next one continues. The events of one commit stay together.
-        running: whether the sensor runs without being started in the UI.
+        running: whether the sensor runs at once; otherwise start it in the UI.
 
     Raises `InvalidOptionError` as `build_hudi_services`.
     """

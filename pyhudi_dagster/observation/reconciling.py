@@ -1,7 +1,7 @@
 """Reconcile Dagster's events with the timelines: report instants without an event, and name events without a commit.
 
-A commit is decided on the table's timeline, and its events are stored afterwards. Events are missing if Dagster's database was lost, if a run died
-before its event, or if no sensor watched the table. Events have no commit if the commit was undone, or if the table was created again.
+A commit is decided on the table's timeline, and its events are stored afterwards. An event is missing if Dagster's database was lost, if a run died
+before its event, or if no sensor watched the table. An event has no commit if the commit was undone, or if the table was created again.
 
 Events are stored in the order in which the commits completed. An older commit that is reported late becomes the newest event of its asset.
 """
@@ -46,7 +46,7 @@ class Reconciled:
         missing: requested times of completed instants without their events, oldest first.
         reported: number of events that were stored; 0 in a dry run.
         without_commit: completion times of events whose commit the table does not have.
-        error: why the table could not be read; empty if it could.
+        error: the error if the table could not be read, else empty.
     """
 
     asset: dg.AssetKey
@@ -73,7 +73,7 @@ def reconcile(
 ) -> list[Reconciled]:
     """Report every completed instant of the assets' tables that has no event, and find events without a commit.
 
-    Archived commits are included. Commits of unfinished runs are left to these runs. A table that cannot be read does not stop the others.
+    Archived commits are included. Unfinished runs report their own commits. A table that cannot be read does not stop the others.
 
     Args:
         instance: where the events are.

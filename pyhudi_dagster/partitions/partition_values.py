@@ -36,7 +36,7 @@ _FORMATS_OF_DAGSTER = frozenset({"%Y-%m-%d", "%Y-%m-%d-%H:%M", "%Y-%m-%d-%H:%M%z
 
 
 class DynamicKeys:
-    """The keys of dynamic definitions in an instance. Each definition is queried once, however many keys are looked up."""
+    """The keys of dynamic definitions in an instance. Each definition is queried once, for any number of keys."""
 
     def __init__(self, instance: dg.DagsterInstance) -> None:
         self._instance = instance

@@ -40,7 +40,7 @@ def definition_metadata(info: HudiAssetInfo) -> dict[str, Any]:
         "hudi/record_key": ", ".join(settings.record_key),
         "hudi/partition_by": ", ".join(settings.partition_by),
         "hudi/ordering": settings.ordering or "",
-        "hudi/table_type": settings.table_type,
+        "hudi/table_type": settings.kind,
         "dagster/table_name": info.table,
         "dagster/storage_kind": "hudi",
         "dagster/column_schema": declared_schema(settings),

@@ -119,8 +119,9 @@ def write(
 
     For an empty batch, make a commit with only the positions if the inputs have new commits; otherwise make no commit and return None.
     """
-    prepared = prepare(lake, info, request, step, changes)
-    return prepared.publish() if prepared is not None else None
+    with orchestration.new_tables() as new:
+        prepared = prepare(lake, info, request, step, changes, new)
+        return prepared.publish() if prepared is not None else None
 
 
 def prepare(
@@ -128,9 +129,10 @@ def prepare(
     info: HudiAssetInfo,
     request: HudiWrite,
     step: Step,
-    changes: Sequence[incremental.Changes] = (),
+    changes: Sequence[incremental.Changes],
+    new: list[hudi.HudiTable],
 ) -> PreparedCommit | None:
-    """Prepare the commit of `write`, before anything is written; None if there is nothing to write."""
+    """Prepare the commit of `write`, before anything is written; None if there is nothing to write. A table that is created is added to ``new``."""
     asked = _Asked(lake, info, request, step, changes)
     if request.operation == "delete_partitions":
         return _deletion(asked)
@@ -149,7 +151,7 @@ def prepare(
                 "%s: no row belongs to the run's partitions (%s), so all rows were omitted", info.table, own
             )
             return _advance(asked)
-    table = lake.table_or_new(info.table, info.settings, rows.schema)
+    table = lake.table_or_new(info.table, info.settings, rows.schema, request.operation, new)
     described = data_kinds.descriptions_of(rows.schema)
     prepared = PreparedCommit.of(asked, table, lambda begun: begun.write(rows), advances=True, descriptions=described)
     prepared.rows = rows
@@ -253,8 +255,9 @@ class PreparedCommit:
         """Begin the write; nothing is written yet."""
         info, request = asked.info, asked.request
         extra = _extra(table, request, asked.step, asked.changes)
+        rules = list(info.pre_commit)
         begun = table.begin(
-            request.operation, extra_metadata=extra, allow_empty=allow_empty, pre_commit=list(info.pre_commit)
+            request.operation, extra, allow_empty=allow_empty, partial=request.partial, pre_commit=rules
         )
         return cls(asked, table, begun, fill, advances, descriptions or {})
 
@@ -289,6 +292,7 @@ class PreparedCommit:
         is_plain = asked.request.operation == "upsert" and not asked.changes and not asked.info.pre_commit
         return (
             is_plain
+            and not asked.request.partial
             and self.rows is not None
             and self.stage_seconds is None
             and values_of(asked.info, asked.step) is not None

@@ -29,6 +29,7 @@ from pyhudi_airflow import (
     hudi_asset,
 )
 from pyhudi_airflow.spark_connections import settings_of_connection
+from pyhudi_core.orchestration import TableMismatchError
 
 ROWS = pa.table({"id": [1, 2], "price": [1.5, 2.5]})
 
@@ -100,6 +101,10 @@ def test_a_table_is_created_once_and_then_opened(lake: Path) -> None:
     again = hook().table_or_new("orders", ROWS.schema, record_key="id", options={"hoodie.table.type": "MERGE_ON_READ"})
     assert again.scan().count() == 2
     assert again.config.table_type.name == "MERGE_ON_READ"
+    for omitted in ({"record_key": "id"}, {"options": {}}):
+        assert hook().table_or_new("orders", ROWS.schema, **omitted).scan().count() == 2
+    with pytest.raises(TableMismatchError, match="table type: the task has copy_on_write, the table has merge_on_read"):
+        hook().table_or_new("orders", ROWS.schema, table_type="cow")
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ import pytest
 from support.airflow_home import as_a_worker, dag_of, states, xcoms
 
 import pyhudi as hudi
-from pyhudi.errors import InvalidOptionError
-from pyhudi_airflow import HudiCheckOperator, HudiServiceOperator, HudiUpkeepOperator
+from pyhudi.errors import DataError, InvalidOptionError
+from pyhudi_airflow import HudiCheckOperator, HudiServiceDueSensor, HudiServiceOperator, HudiUpkeepOperator
+from pyhudi_airflow.airflow_names import AirflowFailException
+from pyhudi_airflow.task_run import without_useless_retries
 
 HEAD = """
 from datetime import datetime, timedelta
@@ -43,7 +46,9 @@ def run(name: str, *lines: str) -> Any:
     return dag_of(HEAD.format(name=name) + "".join(f"    {line}\n" for line in lines), name).test()
 
 
-def test_services_run_or_are_skipped_with_the_reason_of_their_plan(home: Path, lake: Path) -> None:
+def test_services_run_or_are_skipped_with_the_reason_of_their_plan(
+    home: Path, lake: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     merge_on_read(lake / "orders")
     finished = run(
         "services",
@@ -73,7 +78,22 @@ def test_services_run_or_are_skipped_with_the_reason_of_their_plan(home: Path, l
     assert extra["airflow.run_id"] == finished.run_id
     assert xcoms(finished, "again")["skipped_because"] == table.compaction.plan().why_not
     assert "dry run" in xcoms(finished, "plan")["skipped_because"]
+    said = capfd.readouterr().out
+    assert "orders: compaction: planned: Compact" in said
+    assert "planned: Nothing" not in said, "what is skipped was not planned"
     assert xcoms(finished, "check")["return_value"]["verdict"].startswith("nothing wrong")
+
+
+def test_an_error_that_no_retry_mends_is_shown_once_with_the_line_that_raised_it() -> None:
+    def raises() -> None:
+        with without_useless_retries():
+            raise DataError("bad rows")
+
+    with pytest.raises(AirflowFailException) as failed:
+        raises()
+    shown = "".join(traceback.format_exception(failed.value))
+    assert shown.count("DataError: bad rows") == 1
+    assert 'raise DataError("bad rows")' in shown
 
 
 def test_a_plan_that_another_process_executes_is_a_skip(
@@ -93,7 +113,9 @@ def test_a_plan_that_another_process_executes_is_a_skip(
     assert done.instants[0].requested_time in xcoms(seen[0], "late")["skipped_because"]
 
 
-def test_upkeep_runs_what_is_due_in_the_whole_warehouse(home: Path, lake: Path) -> None:
+def test_upkeep_runs_what_is_due_in_the_whole_warehouse(
+    home: Path, lake: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     for name in ("orders", "sales/returns"):
         merge_on_read(lake / name)
     finished = run(
@@ -107,6 +129,10 @@ def test_upkeep_runs_what_is_due_in_the_whole_warehouse(home: Path, lake: Path) 
     ran = {(Path(line["table"]).name, line["service"]) for line in lines if line["outcome"] == "ran"}
     assert {("orders", "compaction"), ("returns", "compaction")} <= ran
     assert "not due" in xcoms(finished, "again")["skipped_because"]
+    said = capfd.readouterr().out
+    assert f"{lake}/orders compaction: ran: " in said
+    assert f"{lake}/sales/returns: not due: compaction" in said
+    assert "looking at" not in said
 
 
 def test_upkeep_of_a_warehouse_without_a_table_is_skipped_and_of_a_missing_table_fails(home: Path, lake: Path) -> None:
@@ -172,6 +198,13 @@ def test_a_check_fails_on_what_is_wrong_or_old(home: Path, lake: Path) -> None:
     ("make", "said"),
     [
         (lambda: HudiServiceOperator(task_id="t", table="a", service="compact"), "'compact' is no table service"),
+        (lambda: HudiServiceOperator(task_id="t", table="a", service="clean"), "Did you mean 'cleaning'"),
+        (lambda: HudiUpkeepOperator(task_id="t", services=["clean"]), "Did you mean 'cleaning'"),
+        (lambda: HudiUpkeepOperator(task_id="t", table="a"), "Did you mean tables"),
+        (
+            lambda: HudiServiceDueSensor(task_id="t", table="a", service="cleaning", conn_id="c"),
+            "Did you mean hudi_conn_id",
+        ),
         (lambda: HudiServiceOperator(task_id="t", table="a", service="cleaning", when="now"), "when='now'"),
         (lambda: HudiUpkeepOperator(task_id="t", services=["compact"]), "'compact' is no table service"),
         (lambda: HudiUpkeepOperator(task_id="t", seconds=-1), "seconds=-1 is not above 0"),

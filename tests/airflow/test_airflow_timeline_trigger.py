@@ -264,6 +264,24 @@ def test_without_a_store_a_watcher_begins_with_the_next_commit(lake: Path) -> No
     assert facts["instant"] == instant
 
 
+def test_two_watchers_of_one_asset_with_other_arguments_are_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """Two DAG files with other arguments end each other's watcher at each parse."""
+
+    async def nothing() -> AsyncIterator[Any]:
+        return
+        yield
+
+    async def begins(**how: Any) -> None:
+        (watcher,) = hudi_asset("twice", **how).watchers
+        assert [event async for event in watcher.trigger.filter_shared_stream(nothing())] == []
+
+    asyncio.run(begins())
+    asyncio.run(begins())
+    assert not caplog.records, "the same arguments"
+    asyncio.run(begins(poll_interval=5, start="earliest"))
+    assert "start='earliest', poll_interval=5; the last one had start='newest', poll_interval=30" in caplog.text
+
+
 def test_an_asset_has_an_address_and_a_watcher_without_secrets() -> None:
     asset = hudi_asset("sales/orders", hudi_conn_id="lake", start="earliest")
     assert (asset.name, asset.uri) == ("sales/orders", "hudi://lake/sales/orders")

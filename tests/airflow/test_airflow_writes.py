@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from airflow.sdk import task
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from support.airflow_home import as_a_worker, dag_of, states, xcoms
 from support.disk import contents
@@ -247,8 +248,36 @@ def test_bad_rows_fail_at_once_and_nothing_is_published(home: Path, lake: Path) 
     )
     assert states(finished) == {"refused": "failed", "no_rows": "failed"}
     assert {ti.try_number for ti in finished.get_task_instances()} == {1}, "a retry cannot mend it"
-    assert list(hudi.open_table(f"{lake}/orders").timeline.commits) == []
+    assert not hudi.table_exists(f"{lake}/orders")
     assert not (lake / "other").exists()
+
+
+def test_a_refused_first_write_leaves_no_table_and_the_corrected_task_succeeds(
+    home: Path, lake: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    refused = [
+        {"table": "no_key"},
+        {"table": "rule", "record_key": "id", "pre_commit": "empty"},
+        {"table": "no_value", "record_key": "empty"},
+        {"table": "type", "record_key": "number"},
+        {"tables": {"first": {"record_key": "id"}, "second": {"record_key": "empty"}}},
+    ]
+    corrected = [{"table": name, "record_key": "id"} for name in ("no_key", "rule", "no_value", "type", "first")]
+    body = """
+    def some(**how):
+        rows = pa.table({"id": [1], "day": ["a"], "number": [0.5], "empty": pa.array([None], pa.string())})
+        return {name: rows for name in how["task"].tables} if how["task"].tables else rows
+
+    for number, how in enumerate(%r):
+        rules = [hudi.not_null(how.pop("pre_commit"))] if "pre_commit" in how else []
+        HudiWriteOperator(task_id=f"task_{number}", python_callable=some, pre_commit=rules, **how)
+    """
+    assert set(states(run("refused", body % refused)).values()) == {"failed"}
+    assert [path.name for path in lake.iterdir() if hudi.table_exists(path)] == []
+    said = capfd.readouterr()
+    assert "no record_key was given" in said.out + said.err
+    assert set(states(run("corrected", body % corrected)).values()) == {"success"}
+    assert ids(lake, "no_key") == [1]
 
 
 def test_what_is_wrong_only_when_the_task_runs_fails_at_once_and_makes_no_table(
@@ -312,12 +341,23 @@ async def _later() -> None: ...
         ({"table_type": "delta"}, "table_type='delta'"),
         ({"options": {"hoodie.no.such": "1"}}, "unfit options"),
         ({"record_key": ["id", "id"]}, "record_key names a column twice"),
+        ({"recordkey": "id"}, "The task t has the argument 'recordkey', which does not exist.*Did you mean record_key"),
+        ({"partitioned_by": "day"}, "Did you mean partition_by"),
+        ({"conn_id": "lake"}, "Did you mean hudi_conn_id"),
         ({"record_key": "key", "schema": pa.schema([("id", pa.int64())])}, "record_key="),
     ],
 )
 def test_a_wrong_argument_is_refused_when_the_dag_file_is_parsed(how: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidOptionError, match=said):
         HudiWriteOperator(**{"task_id": "t", "table": "a", "python_callable": list, **how})
+
+
+def test_the_decorator_names_the_argument_that_was_meant_and_leaves_the_rest_to_airflow() -> None:
+    with pytest.raises(InvalidOptionError, match="Did you mean record_key"):
+        task.hudi(table="a", recordkey="id")(lambda: None)()
+    with pytest.raises(TypeError, match="nonsense"):
+        HudiWriteOperator(task_id="t", table="a", python_callable=list, nonsense=1)
+    HudiWriteOperator(task_id="t", table="a", python_callable=list, retries=3, owner="data", pool="p", doc_md="text")
 
 
 @as_a_worker
@@ -348,3 +388,37 @@ def test_a_task_that_writes_a_table_of_version_6_fails_before_its_function_is_ca
     assert contents(str(lake / "older")) == before
     assert "Reads of it work" in caplog.text
     assert "pyhudi upgrade" in caplog.text
+
+
+def test_rows_without_a_column_of_the_table_are_refused_with_the_way_of_a_task_and_partial_rows_keep_its_values(
+    home: Path, lake: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    finished = run(
+        "columns",
+        """
+    @task.hudi(table="orders", record_key="id")
+    def adds_a_column():
+        return rows(1, 2).append_column("note", pa.array(["a", "b"]))
+
+    @task.hudi(table="orders", record_key="id")
+    def lacks_it():
+        return rows(1)
+
+    @task.hudi(table="orders", record_key="id", trigger_rule="all_done")
+    def keeps_it():
+        return HudiWrite(rows(1, day="2026-01-09"), partial=True)
+
+    @task.hudi(table="orders", record_key="id")
+    def fills_it():
+        return rows(3).append_column("note", pa.nulls(1))
+
+    adds_a_column() >> lacks_it() >> keeps_it() >> fills_it()
+    """,
+    )
+    assert states(finished) == {
+        "adds_a_column": "success", "lacks_it": "failed", "keeps_it": "success", "fills_it": "success"
+    }  # fmt: skip
+    assert "return HudiWrite(rows, partial=True)" in capfd.readouterr().out
+    found = hudi.open_table(f"{lake}/orders").to_arrow(["id", "day", "note"]).sort_by("id").to_pydict()
+    assert found["note"] == ["a", "b", None]
+    assert found["day"] == ["2026-01-09", "2026-01-01", "2026-01-01"]

@@ -229,7 +229,7 @@ def test_definitions_that_can_work_come_through_the_check(lake, asset_of, orders
     [
         ({"record_key": ("id", "day")}, "record key: the asset has id, day, the table has id"),
         ({"partition_by": "day"}, "partition columns: the asset has day, the table has none"),
-        ({"ordering": None}, "ordering: the asset has none, the table has ts"),
+        ({"ordering": "amount"}, "ordering: the asset has amount, the table has ts"),
         ({"table_type": "mor"}, "table type: the asset has merge_on_read, the table has copy_on_write"),
     ],
 )
@@ -248,6 +248,32 @@ def test_an_existing_table_that_is_organised_in_another_way_is_an_error_that_sho
     assert TableMismatchError.__name__ in failure.description
     assert ran in ([], [1])
     assert ids(lake.table("orders")) == [1]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"record_key": "amount"},
+        {"pre_commit": [hudi.not_null("empty")]},
+        {"record_key": "empty"},
+    ],
+    ids=["type of the key", "rule", "no value"],
+)
+def test_a_refused_first_write_leaves_no_table_and_the_corrected_asset_succeeds(run, lake, orders, asset_of, arguments):
+    rows = orders(1).append_column("empty", pa.array([None], pa.string()))
+    assert not run(asset_of(rows, **arguments), raise_on_error=False).success
+    assert not hudi.table_exists(lake.location("orders"))
+    assert run(asset_of(rows)).success
+    assert ids(lake.table("orders")) == [1]
+
+
+def test_a_setting_that_an_asset_omits_accepts_the_table_as_it_is(run, lake, orders, asset_of):
+    given = {"partition_by": "day", "ordering": "ts", "table_type": "merge_on_read"}
+    run(asset_of(orders(1), **given))
+    for number, name in enumerate(given, 2):
+        run(asset_of(orders(number), **{**given, name: None}))
+    assert ids(lake.table("orders")) == [1, 2, 3, 4]
+    assert lake.table("orders").config.table_type.name == "MERGE_ON_READ"
 
 
 def test_a_key_generator_that_makes_folders_of_its_own_is_an_error_that_shows_it(run, lake, orders, asset_of, tmp_path):

@@ -323,10 +323,10 @@ def test_a_service_that_is_refused_is_started_and_its_run_fails_with_what_to_do(
 def test_a_tick_names_what_another_code_location_defines_otherwise(lake, instance):
     theirs = orders_asset(Services(compaction=Every(commits=5)))
     filled(lake, theirs, 1)
-    ours = orders_asset(Services(compaction=Every(commits=5)), record_key=["id", "amount"], ordering=None)
+    ours = orders_asset(Services(compaction=Every(commits=5)), record_key=["id", "amount"], ordering="amount")
     defs = definitions(lake, ours)
     first = tick(defs, instance, lake)
-    said = "runs of this one refuse to write it. record key: the asset has id, amount, the table has id; ordering: the asset has none, the table has ts"
+    said = "runs of this one refuse to write it. record key: the asset has id, amount, the table has id; ordering: the asset has amount, the table has ts"
     assert (
         f"orders: The table was made with other settings, perhaps by another code location, so {said}"
         in first.skip_message

@@ -11,7 +11,7 @@ import pytest
 from support.golden import OTHER_VERSIONS, by_key, queries, unpack
 
 import pyhudi_core as hudi
-from pyhudi_core.metadata_table.listing import MetadataListing
+from pyhudi_core.snapshot.snapshot import MetadataListing
 from pyhudi_core.write.states import load
 
 WITHOUT = "hudi-0.15.0/cow_archived"

@@ -14,7 +14,7 @@ from support.tables import rows
 
 import pyhudi_core as hudi
 from pyhudi_core.doctor import FindingKind
-from pyhudi_core.errors import CorruptLogBlockError
+from pyhudi_core.errors import CorruptAvroError, CorruptHFileError, CorruptLogBlockError
 
 
 @pytest.mark.row("G2", "F8")
@@ -67,3 +67,27 @@ def test_a_metadata_table_with_a_damaged_log_is_refused_and_never_prunes(locatio
     assert str(caught.value.path).startswith(f".hoodie/metadata/{partition}/")
     assert caught.value.hint
     assert [found.where for found in examine(location).of(FindingKind.METADATA_TABLE_DAMAGED)]
+
+
+@pytest.mark.parametrize("change", [(b'{"type":"record"', b'{"type":"recard"'), (b'"fields":[', b'"felds" :[')])
+def test_an_error_about_the_records_of_a_log_names_the_file_and_the_table(
+    location: str, change: tuple[bytes, bytes]
+) -> None:
+    table = hudi.open_table(unpack("hudi-1.0.2/mor_avro", location))
+    log = next(piece.logs[-1].path for piece in slices(table) if piece.logs)
+    data = Path(location, log).read_bytes()
+    Path(location, log).write_bytes(data.replace(*change))
+    assert change[0] in data
+    with pytest.raises(CorruptAvroError) as caught:
+        rows(table)
+    assert (caught.value.path, caught.value.table) == (log, location)
+
+
+def test_an_error_about_the_bytes_of_an_hfile_names_the_file_and_the_table(location: str) -> None:
+    unpack("hudi-1.0.2/mor_indexed", location)
+    for file in Path(location, ".hoodie/metadata/files").glob("*.hfile"):
+        file.write_bytes(file.read_bytes()[:-1] + b"\4")
+    with pytest.raises(CorruptHFileError, match="trailer") as caught:
+        rows(hudi.open_table(location))
+    assert str(caught.value.path).startswith(".hoodie/metadata/files/")
+    assert caught.value.table == location

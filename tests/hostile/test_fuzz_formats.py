@@ -210,14 +210,14 @@ PARSERS = [
     Fuzzed("deletes", lambda data: list(read_delete_columns(pa.py_buffer(data), "f")), [write_deletes(DELETES)], [slice(0, 12)]),
     Fuzzed("deletes one by one", lambda data: read_deletes(pa.py_buffer(data), "f"), [write_deletes(DELETES)], [slice(0, 12)]),
     Fuzzed("HFile", read_hfile, [*smallest(list(golden_hfiles("hudi-1.0.2")), 3), hfile(Codec.NONE), hfile(Codec.GZIP), hfile(Codec.NONE, 64)],
-           [slice(-4096, -3900), slice(0, 64)]),
+           [slice(-4096, -3900), slice(0, 64)], file="f.hfile"),
     Fuzzed("bloom filter", read_bloom, [bloom_text()], [slice(0, 60)]),
     Fuzzed("simple bloom filter", lambda data: read_bloom(data, SIMPLE), [bloom_text(SIMPLE)], [slice(0, 60)]),
     Fuzzed("positions", read_positions, [encode_positions([1, 5, 70_000, 2**35]).encode(), encode_positions(range(300)).encode()]),
-    Fuzzed("Parquet base file", base_file_reader("f.parquet", COLUMNS), [parquet()], [slice(-2000, None)]),
-    Fuzzed("HFile base file", base_file_reader("f.hfile"), [hfile(Codec.NONE), hfile(Codec.GZIP)], [slice(-4096, -3900)]),
-    Fuzzed("tail of an ORC file", read_orc_tail, [orc_file(), *golden_orc_files()], [slice(-400, None)]),
-    Fuzzed("ORC base file", base_file_reader("f.orc"), [orc_file(), *golden_orc_files()], [slice(-400, None)], share=50),
+    Fuzzed("Parquet base file", base_file_reader("f.parquet", COLUMNS), [parquet()], [slice(-2000, None)], file="f.parquet"),
+    Fuzzed("HFile base file", base_file_reader("f.hfile"), [hfile(Codec.NONE), hfile(Codec.GZIP)], [slice(-4096, -3900)], file="f.hfile"),
+    Fuzzed("tail of an ORC file", read_orc_tail, [orc_file(), *golden_orc_files()], [slice(-400, None)], file="f.orc"),
+    Fuzzed("ORC base file", base_file_reader("f.orc"), [orc_file(), *golden_orc_files()], [slice(-400, None)], share=50, file="f.orc"),
 ]  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from pyhudi_core.formats.history_manifest import (
     is_data_file,
 )
 from pyhudi_core.index.hashing_metadata import HashingMetadata
-from pyhudi_core.lock.holder import describe_foreign, parse_holder, this_process
+from pyhudi_core.lock.file_system import describe_foreign, parse_holder, this_process
 from pyhudi_core.lock.storage_lock_file import LockFile
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.file_names import parse_data_file

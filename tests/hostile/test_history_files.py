@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from support.disk import contents
+from support.fuzzing import MEGABYTE, measured_memory
 from support.tables import make, orders, rows
 
 import pyhudi_core as hudi
@@ -252,3 +254,14 @@ def test_other_files_in_the_folder_are_passed_over_and_stay(archived: Archived) 
         table.upsert(orders((n, "a", 1.0)))
     assert table.archival.run()
     assert all((archived.folder / name).exists() for name in others)
+
+
+def test_a_small_file_with_a_million_equal_rows_is_refused_before_they_are_read(archived: Archived) -> None:
+    rows = [HistoryRow("20200101000000000", "20200101000000001", "commit")] * 1_000_000
+    archived.data[0].write_bytes(encode_rows(rows, "n"))
+    assert archived.data[0].stat().st_size < 300_000
+    started = time.process_time()
+    with measured_memory() as memory, pytest.raises(CorruptTimelineError, match="1000000 rows"):
+        list(archived.table.archived_commits())
+    assert memory.grown < 64 * MEGABYTE
+    assert time.process_time() - started < 1.0

@@ -14,8 +14,7 @@ from support.samples import examples
 
 from pyhudi_core.errors import HudiError, LockTimeoutError
 from pyhudi_core.lock import audit
-from pyhudi_core.lock.file_system import FileSystemLockProvider
-from pyhudi_core.lock.holder import this_process
+from pyhudi_core.lock.file_system import FileSystemLockProvider, this_process
 from pyhudi_core.lock.storage_based import StorageBasedLockProvider
 from pyhudi_core.lock.storage_lock_file import LOCK_FILE, LockFile, Owner
 from pyhudi_core.testing import Profile, SimOptions, SimWorld

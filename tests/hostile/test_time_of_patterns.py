@@ -28,7 +28,9 @@ KINDS = {
     "parameters": "?sig=", "encoded parameters": "%3Ftoken%3D", "escaped parameters": "\\u0026key=", "dots": ".", "lists": "password=[", "lists in quotes": "password=['", "lists with escapes": 'password=[\\"',
     "a list of quotes": "password=['\",", "blocks": "password: |\n x\n", "block lists": "password:\n- x\n", "starts of blocks": "password:|", "blocks without end": "password: |\n\n",
     "tokens in addresses": "https://a", "tokens of json": "eyJa.", "starts of tokens": "eyJ", "oracle": "jdbc:oracle:thin:u/p", "oracle without a user": "jdbc:oracle:thin:",
-    "digests": "digest:", "digests of users": "digest:u:", "digests in quotes": "digest','u", "encoded keys": "password%3D", "colons": ":", "equals": "=", "other letters": "é", "zeros": "\0",
+    "digests": "digest:", "digests of users": "digest:u:", "digests in quotes": "digest','u", "encoded keys": "password%3D", "colons": ":", "equals": "=",
+    "arguments": "--password x ", "arguments without values": "--password ", "dashes": "-", "dashes and dots": ".-", "authorizations": "authorization: digest ", "usual names": "token=", "usual names with values": "sig=abcdefghijklmnopq ",
+    "encoded addresses": "://a%3Ab%40", "starts of encoded addresses": "%3A%2F%2Fa%3A", "tokens of services": "ghp_", "other letters": "é", "zeros": "\0",
 }  # fmt: skip
 """What a text is made of: the piece is repeated."""
 MEGABYTE = 1_000_000

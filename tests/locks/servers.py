@@ -220,6 +220,13 @@ def hive_metastore(folder: Path, timeout_s: int, *, housekeeping: bool = True, r
     return Server([*java, f"{main}HiveMetaStore"], port, folder, environment)
 
 
+def iceberg_rest(folder: Path) -> Server:
+    """Iceberg's own server of its REST catalog, as its tests use it; warehouse and tables are in this folder."""
+    port = free_port()
+    environment = {"CATALOG_REST_PORT": str(port), "CATALOG_WAREHOUSE": str(folder)}
+    return Server([*_java("iceberg-rest"), "org.apache.iceberg.rest.RESTCatalogServer"], port, folder, environment)
+
+
 def gateway(folder: Path, access_key: str, secret_key: str) -> Server:
     """versitygw, a gateway with Amazon's S3 protocol before a local folder.
 

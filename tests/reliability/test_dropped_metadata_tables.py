@@ -11,7 +11,7 @@ from reliability.service_runs import budget
 from reliability.stories import SCHEMA, Story, batch, rows_of, with_lock_file
 
 from pyhudi_core.errors import CommitError, HudiError
-from pyhudi_core.file_groups import named_files
+from pyhudi_core.file_groups import view
 from pyhudi_core.model.file_names import PARTITION_METAFILE
 from pyhudi_core.opening import create_whole
 from pyhudi_core.table import HudiTable
@@ -90,7 +90,7 @@ def test_a_metadata_table_that_is_dropped_at_any_call_of_another_process_loses_n
 
     At some calls; at every one if PYHUDI_EXPLORE asks for more, as the night does.
     """
-    monkeypatch.setattr(named_files, "NEWEST", 1)
+    monkeypatch.setattr(view, "NEWEST", 1)
     step = 1 if budget(1) > 1 else 3 if kind in READS else 13
     for deletes in (1000, 1, 2, 3, 4, 5, 6) if budget(1) > 1 else (1000, 3):
         number = 1

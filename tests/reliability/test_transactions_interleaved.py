@@ -17,6 +17,7 @@ import pytest
 from reliability.real_table import OPTIONS, is_shared
 from reliability.service_runs import budget
 
+from pyhudi_core import table_transactions
 from pyhudi_core.errors import CommitError, CorruptionError, HudiError, LockError
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.instant import Action, Instant, State, time_after
@@ -97,6 +98,21 @@ def change_both(value: int) -> Callable[[TwoTables], object]:
     return act
 
 
+def in_turn(value: int) -> Callable[[TwoTables], object]:
+    """Changes both tables with handles that have lost an attempt before: it holds both locks from its first attempt on."""
+
+    def act(world: TwoTables) -> object:
+        tables = world.tables()
+        for table in tables:
+            table._opened.context().protocol.remembered[table_transactions._TURNS] = (1, 2)
+        with transaction(tables) as changes:
+            for table in reversed(tables):
+                changes.upsert(table, rows((1, value), (value, value)))
+        return changes
+
+    return act
+
+
 def plain(world: TwoTables) -> object:
     return world.tables()[0].upsert(rows((2, 7)))
 
@@ -149,6 +165,30 @@ def test_transactions_change_both_tables_or_none_and_no_reader_sees_one_without_
     report = explore_randomly(world_of(profile), ACTORS, check, bounds, seed=2, priorities=True)
     report.assert_clean()
     assert report.complete > 10
+
+
+@pytest.mark.row("K5", "T14")
+@pytest.mark.parametrize("profile", PROFILES, ids=str)
+@pytest.mark.parametrize("second", [in_turn(12), change_both(12)], ids=["both in turn", "one in turn"])
+def test_transactions_that_take_turns_change_both_tables_or_none(
+    second: Callable[[TwoTables], object], profile: Profile
+) -> None:
+    bounds = Bounds(crashes=1, schedules=budget(12))
+    actors = [in_turn(11), second, plain, read_both]
+    report = explore_randomly(world_of(profile), actors, check, bounds, seed=9, priorities=True)
+    report.assert_clean()
+    assert report.complete > 6
+
+
+@pytest.mark.row("K5", "T14")
+@pytest.mark.parametrize("profile", PROFILES, ids=str)
+def test_a_transaction_in_turn_that_dies_or_sleeps_at_any_call_changes_both_tables_or_none(profile: Profile) -> None:
+    world, actors = world_of(profile, everything_is_shared), [in_turn(11), plain, read_both]
+    for bounds in (
+        Bounds(preemptions=0, crashes=1, schedules=budget(80)),
+        Bounds(preemptions=0, faults={"pause": 1}, schedules=budget(40)),
+    ):
+        explore(world, actors, check_one, bounds).assert_clean()
 
 
 @pytest.mark.row("K5", "T14")

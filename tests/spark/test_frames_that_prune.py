@@ -173,3 +173,23 @@ def test_a_spark_task_gets_only_its_own_part_of_a_large_plan(
     assert max(map(len, packs)) <= limit
     _same(table.scan().to_spark(spark), table.scan().to_arrow())
     _same(table.scan(where="p > 6").to_spark(spark).where("p < 9"), table.scan(where="p > 6 AND p < 9").to_arrow())
+    plan = str(table.scan().to_spark(spark)._jdf.queryExecution().executedPlan())
+    assert "Exchange" not in plan, "before the exchange, one task for each core has the parts of many tasks"
+
+
+def test_tasks_of_a_large_plan_are_pickled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A million took 22 s, and then again in smaller packs."""
+    from pyhudi_core.engine import spark_reading
+
+    seen: list[int] = []
+    real = spark_reading.pickled
+
+    def counted(values: Any) -> list[bytes]:
+        seen.append(sum(map(len, values)))
+        return real(values)
+
+    monkeypatch.setattr(spark_reading, "pickled", counted)
+    tasks = [f"{number:0200}" for number in range(50_000)]
+    packs = spark_reading._packed(tasks, 50_000)  # type: ignore[arg-type]
+    assert max(map(len, packs)) <= spark_reading._PAYLOAD
+    assert sum(seen) < 1.1 * len(tasks)

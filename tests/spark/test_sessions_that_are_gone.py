@@ -115,15 +115,31 @@ def test_a_server_of_spark_connect_that_does_not_answer_is_named_soon(monkeypatc
 @pytest.mark.parametrize(("said", "hint"), [
     ("ExecutorLostFailure (executor 1 exited) Reason: Command exited with code 137", "spark.executor.memory"),
     ("java.lang.OutOfMemoryError: Java heap space", "spark.executor.memory"),
+    ("Traceback (most recent call last):\n  File \"a.py\", line 1, in f\nMemoryError", "spark.executor.memoryOverhead"),
+    ("Traceback (most recent call last):\npyarrow.lib.ArrowMemoryError: malloc of size 64 failed", "spark.executor.memoryOverhead"),
     ("java.net.SocketException: Connection reset", "spark.executor.memoryOverhead"),
+    ("[SPARK_JOB_CANCELLED] Job 7 cancelled part of cancelled job tag mine SQLSTATE: XXKDA", "Somebody cancelled the job"),
+    ("[OPERATION_CANCELED] Operation has been canceled. SQLSTATE: HY008", "Somebody cancelled the job"),
     ("[DIVIDE_BY_ZERO] Division by zero", "Mend what made the DataFrame fail"),
 ])  # fmt: skip
-def test_a_process_that_ended_is_told_apart_from_rows_that_fail(said: str, hint: str) -> None:
+def test_a_process_that_ended_or_a_cancel_is_told_apart_from_rows_that_fail(said: str, hint: str) -> None:
     from pyspark.errors import PySparkException
 
     with pytest.raises(CommitAbortedError) as caught, task_errors.job_errors():
         raise PySparkException(said)
     assert hint in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("reason", ["MemoryError", "ValueError", "my.module.Refused", "KeyError: 'id'", "Refused: no"])
+def test_the_reason_of_a_failure_is_the_last_line_of_its_traceback(reason: str) -> None:
+    from pyspark.errors import PySparkException
+
+    said = f'Job aborted. Traceback (most recent call last):\n  File "a.py", line 1, in f\n    f(\n{reason}\n\n\tat org.apache.Spark(A:1)\n'
+    with pytest.raises(CommitAbortedError) as caught, task_errors.job_errors():
+        raise PySparkException(
+            f"{said}\nDriver stacktrace:\nCaused by: org.apache.spark.api.python.PythonException: {said}"
+        )
+    assert caught.value.message == f"Spark could not compute the rows: {reason}"
 
 
 @pytest.mark.parametrize(

@@ -299,7 +299,7 @@ def test_what_is_no_effect_is_allowed(source: str, tmp_path: Path) -> None:
     [
         "from pyhudi_core.lazy import lazy\nname = 'time'\nlazy(name)",
         "from pyhudi_core.lazy import lazy\nsoon = [lazy]",
-        "from pyhudi_core.lazy import lazy_names\n__getattr__ = lazy_names('pyhudi_core.services', {'after_commit': 'after_commit'})",
+        "from pyhudi_core.lazy import lazy_names\n__getattr__ = lazy_names('pyhudi_core.services', {'registry': 'registry'})",
         "import importlib\nimportlib.import_module(f'pyhudi_core.{1}')",
         "import importlib\nimportlib.import_module('.auto', 'pyhudi_core.services')",
         "import importlib\nload = getattr(importlib, 'import_module')\nload('ti' + 'me')",

@@ -17,24 +17,24 @@ from scripts.layers import add_late_imports
 @pytest.mark.parametrize(
     "source",
     [
-        "from pyhudi_core.lazy import lazy\n_auto = lazy('pyhudi_core.services.after_commit')",
-        "from pyhudi_core.lazy import lazy as soon\ndef f(): return soon('pyhudi_core.services.after_commit').run",
-        "import pyhudi_core.lazy as l\n_auto = l.lazy('pyhudi_core.services.after_commit')",
-        "from pyhudi_core import lazy\n_auto = lazy.LazyModule('pyhudi_core.services.after_commit')",
-        "from pyhudi_core.lazy import lazy_in\n_auto, other = lazy_in('pyhudi_core.services', 'after_commit', 'after_commit')",
-        "from pyhudi_core.lazy import lazy_call\nrun = lazy_call('pyhudi_core.services.after_commit', 'run')",
-        "import importlib\nimportlib.import_module('pyhudi_core.services.after_commit')",
-        "from importlib import import_module\nload = import_module\nload('pyhudi_core.services.after_commit')",
-        "__import__('pyhudi_core.services.after_commit')",
-        "import builtins\nbuiltins.__import__('pyhudi_core.services.after_commit')",
+        "from pyhudi_core.lazy import lazy\n_auto = lazy('pyhudi_core.services.registry')",
+        "from pyhudi_core.lazy import lazy as soon\ndef f(): return soon('pyhudi_core.services.registry').run",
+        "import pyhudi_core.lazy as l\n_auto = l.lazy('pyhudi_core.services.registry')",
+        "from pyhudi_core import lazy\n_auto = lazy.LazyModule('pyhudi_core.services.registry')",
+        "from pyhudi_core.lazy import lazy_in\n_auto, other = lazy_in('pyhudi_core.services', 'registry', 'registry')",
+        "from pyhudi_core.lazy import lazy_call\nrun = lazy_call('pyhudi_core.services.registry', 'run')",
+        "import importlib\nimportlib.import_module('pyhudi_core.services.registry')",
+        "from importlib import import_module\nload = import_module\nload('pyhudi_core.services.registry')",
+        "__import__('pyhudi_core.services.registry')",
+        "import builtins\nbuiltins.__import__('pyhudi_core.services.registry')",
     ],
 )
 def test_a_late_import_is_in_the_graph_of_imports(source: str) -> None:
     graph = ImportGraph()
-    graph.add_module("pyhudi_core.services.after_commit")
+    graph.add_module("pyhudi_core.services.registry")
     add_late_imports(graph, source, "pyhudi_core.transaction.status")
     assert graph.find_modules_directly_imported_by("pyhudi_core.transaction.status") >= {
-        "pyhudi_core.services.after_commit"
+        "pyhudi_core.services.registry"
     }
 
 

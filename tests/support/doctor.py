@@ -13,7 +13,7 @@ import fastavro
 from pyhudi_core.doctor import CheckOptions, CheckReport, FindingKind, check
 from pyhudi_core.formats.hfile import HFileWriter
 from pyhudi_core.formats.log.blocks import BlockType, Header, encode_block
-from pyhudi_core.metadata_table.commits import commit_body, file_stat
+from pyhudi_core.metadata_table.file_groups import commit_body, file_stat
 from pyhudi_core.metadata_table.names import INITIAL_INSTANTS
 from pyhudi_core.metadata_table.reader import MetadataTable
 from pyhudi_core.metadata_table.slices import everything

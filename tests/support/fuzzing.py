@@ -121,6 +121,7 @@ class Fuzzed:
         limit: by how many bytes the resident set may grow over all cases.
         seconds: how much of the processor's time one case may take in this process.
         share: one in so many cases, for parsers that take long.
+        file: the path that each error has to name.
     """
 
     name: str
@@ -130,6 +131,7 @@ class Fuzzed:
     limit: int = 96 * MEGABYTE
     seconds: float = 5.0
     share: int = 1
+    file: str | None = None
     errors: tuple[type[Exception], ...] = field(default=(HudiError,))
 
     def check(self) -> None:
@@ -161,6 +163,9 @@ class Fuzzed:
         except self.errors as error:
             refused = True
             assert str(error), number
+            assert self.file is None or getattr(error, "path", None) == self.file, (
+                f"case {number} of {self.name}: {error}"
+            )
         except Exception as error:
             raise AssertionError(f"case {number} of {self.name} ({len(data)} bytes) raised {error!r}") from error
         took = time.process_time() - started

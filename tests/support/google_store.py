@@ -284,7 +284,11 @@ def google_store(objects: Objects | None = None) -> Iterator[GoogleStore]:
 
         def _answer(self) -> None:
             headers = {name.lower(): text for name, text in self.headers.items()}
-            body = self.rfile.read(int(headers.get("content-length", 0)))
+            length = int(headers.get("content-length", 0))
+            body = self.rfile.read(length)
+            if len(body) < length:  # the client has ended, and no store keeps half an object
+                self.close_connection = True
+                return
             status, more, data = store.answer(self.command, self.path, headers, body)
             lines = [f"HTTP/1.1 {status} Answer", *(f"{name}: {text}" for name, text in more.items())]
             if status not in (204, 304):

@@ -18,13 +18,13 @@ from pyhudi_core.metadata_table.defined_indexes import IndexedTable, file_index
 from pyhudi_core.metadata_table.file_entries import GroupEntries
 from pyhudi_core.metadata_table.first_records import ExistingTable
 from pyhudi_core.metadata_table.index_definitions import read_definitions
-from pyhudi_core.metadata_table.listing import MetadataListing
 from pyhudi_core.metadata_table.merging import wrapped_value
 from pyhudi_core.metadata_table.reader import MetadataTable
 from pyhudi_core.metadata_table.records import RecordType
 from pyhudi_core.metadata_table.statistics import trusted_stats
 from pyhudi_core.model.file_names import BaseFileName, parse_data_file
 from pyhudi_core.runtime.system import SerialExecutor
+from pyhudi_core.snapshot.snapshot import MetadataListing
 from pyhudi_core.storage.below import StorageBelow
 from pyhudi_core.write.first_metadata.metadata_build import build_partitions
 

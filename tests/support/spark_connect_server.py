@@ -8,9 +8,10 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 from support.ports import free_port
 from support.waiting import until
@@ -25,17 +26,16 @@ OF_SPARK = {
 
 
 @contextmanager
-def connect_server(folder: Path) -> Iterator[int]:
-    """A server of Spark Connect; yields its port."""
+def connect_server(folder: Path, environment: Mapping[str, str] = MappingProxyType({})) -> Iterator[int]:
+    """A server of Spark Connect, with more in its environment; yields its port."""
     port, home = free_port(), Path(str(importlib.util.find_spec("pyspark").origin)).parent  # type: ignore[union-attr]
     settings = {"spark.connect.grpc.binding.port": port, "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": 2}
     command = [str(home / "bin" / "spark-submit"), "--master", "local[2]"]
     command += [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
     command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
     with (folder / "server.log").open("wb") as log:
-        server = subprocess.Popen(
-            command, cwd=folder, env={**os.environ, **OF_SPARK}, stdout=log, stderr=log, start_new_session=True
-        )
+        own = {**os.environ, **OF_SPARK, **environment}
+        server = subprocess.Popen(command, cwd=folder, env=own, stdout=log, stderr=log, start_new_session=True)
     try:
         until(lambda: _listens(port))
         yield port

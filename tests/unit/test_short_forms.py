@@ -50,10 +50,17 @@ def test_a_table_that_is_there_and_fits_is_opened(location: str) -> None:
 def test_another_table_is_refused_with_the_difference(location: str, given: dict[str, Any], says: str) -> None:
     arguments: dict[str, Any] = {"schema": ROWS.schema, "record_key": "id", "partition_by": "day"}
     hudi.create_table(location, **arguments)
-    with pytest.raises(TableExistsError, match=says):
+    with pytest.raises(TableExistsError, match=says) as refused:
         hudi.create_table(location, **{**arguments, **given}, exist_ok=True)
+    assert "It has no commit: table.drop() deletes it." in str(refused.value)
     with pytest.raises(TableExistsError, match="exist_ok"):
         hudi.create_table(location, **arguments)
+
+
+def test_a_setting_that_is_omitted_accepts_the_table_as_it_is(location: str) -> None:
+    hudi.create_table(location, ROWS.schema, "id", "day", "price", "merge_on_read").insert(ROWS)
+    assert hudi.create_table(location, ROWS.schema, exist_ok=True).count() == 3
+    assert hudi.create_table(location, ROWS.schema, "id", exist_ok=True).count() == 3
 
 
 def test_none_stands_for_no_key_and_no_partitions(location: str) -> None:

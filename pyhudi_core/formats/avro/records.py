@@ -13,7 +13,7 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 
-from pyhudi_core.errors import CorruptAvroError
+from pyhudi_core.errors import CorruptAvroError, at_file
 from pyhudi_core.formats.avro.columns import compile_schema, decode_records
 from pyhudi_core.formats.avro.container import DECODE_ERRORS
 from pyhudi_core.formats.avro.cursor import ColumnsRefusedError, Ints
@@ -21,13 +21,14 @@ from pyhudi_core.formats.avro.cursor import ColumnsRefusedError, Ints
 
 def read_all(schema: str, data: bytes | pa.Buffer, starts: Ints, ends: Ints, path: str) -> pa.RecordBatch:
     """Return the records at [starts, ends) of the bytes. Raises `CorruptAvroError`."""
-    try:
-        return decode_records(schema, data, starts, ends)
-    except ColumnsRefusedError:
-        return _one_by_one(schema, data, starts, ends, path)
+    with at_file(path):
+        try:
+            return decode_records(schema, data, starts, ends)
+        except ColumnsRefusedError:
+            return _one_by_one(schema, data, starts, ends)
 
 
-def _one_by_one(schema: str, data: bytes | pa.Buffer, starts: Ints, ends: Ints, path: str) -> pa.RecordBatch:
+def _one_by_one(schema: str, data: bytes | pa.Buffer, starts: Ints, ends: Ints) -> pa.RecordBatch:
     """Decode records with very long arrays, which are few, with fastavro."""
     view = memoryview(data)
     try:
@@ -39,7 +40,7 @@ def _one_by_one(schema: str, data: bytes | pa.Buffer, starts: Ints, ends: Ints, 
         return pa.RecordBatch.from_pylist(rows, pa.schema(list(compile_schema(schema).type)))
     except DECODE_ERRORS as error:
         raise CorruptAvroError(
-            f"Avro records are damaged: {error!s:.200}", path=path, hint="Restore the file from a copy."
+            f"Avro records are damaged: {error!s:.200}", hint="Restore the file from a copy."
         ) from error
 
 

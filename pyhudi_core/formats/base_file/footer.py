@@ -8,6 +8,7 @@ filter of up to megabytes, would stay in memory after its file is closed, until 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pyhudi_core.errors import CorruptBaseFileError, HudiError
+from pyhudi_core.errors import CorruptBaseFileError, HudiError, at_file
 from pyhudi_core.formats.bloom import BloomFilter
 from pyhudi_core.model.java_order import sorts_as_in_java
 
@@ -103,9 +104,18 @@ def ended(raw: bytes) -> bytes:
 
 
 def schema_of(metadata: pq.FileMetaData) -> pa.Schema:
-    """Return the columns of a file as pyarrow reads them. Raises pyarrow's errors."""
+    """Return the columns of a file as pyarrow reads them. Raises pyarrow's errors, and ValueError for two columns of one name."""
     opened = pq.ParquetFile(pa.BufferReader(b""), metadata=metadata, coerce_int96_timestamp_unit="us")
-    return opened.schema_arrow.remove_metadata()
+    found = opened.schema_arrow.remove_metadata()
+    refuse_twins(found)
+    return found
+
+
+def refuse_twins(schema: pa.Schema) -> None:
+    """Raise ValueError if two columns have one name, because columns are read by name."""
+    if len(set(schema.names)) < len(schema.names):
+        twin, _ = Counter(schema.names).most_common(1)[0]
+        raise ValueError(f"it has several columns with the name {twin!r:.100}")
 
 
 def footer_of(metadata: pq.FileMetaData, schema: pa.Schema, path: str) -> BaseFileFooter:
@@ -126,9 +136,10 @@ def footer_of(metadata: pq.FileMetaData, schema: pa.Schema, path: str) -> BaseFi
 
 @contextmanager
 def reading(path: str) -> Iterator[None]:
-    """Convert pyarrow's errors about the bytes to a typed error."""
+    """Convert pyarrow's errors about the bytes to a typed error, and let each error name the file."""
     try:
-        yield
+        with at_file(path):
+            yield
     except HudiError:
         raise
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:

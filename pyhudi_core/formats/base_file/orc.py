@@ -28,8 +28,9 @@ from pyhudi_core.formats.base_file.footer import (
     MIN_KEY,
     BaseFileFooter,
     reading,
+    refuse_twins,
 )
-from pyhudi_core.formats.base_file.orc_tail import Stripe, read_stripes
+from pyhudi_core.formats.base_file.orc_tail import Stripe, read_stripes, read_tail
 from pyhudi_core.formats.base_file.parquet_statistics import ColumnRange
 from pyhudi_core.model.schema_avro import from_avro
 from pyhudi_core.model.schema_cast import conform
@@ -49,12 +50,16 @@ class OrcBaseFile:
         self._path = path
         self._source = source
         with reading(path):
+            self._tail = read_tail(source, path)
             self._file = orc.ORCFile(source)
             self._metadata: dict[bytes, bytes] = dict(self._file.metadata or {})
-            self._tail: list[Stripe] = []
-            self.schema: pa.Schema = self._logical(self._file.schema.remove_metadata())
+            self._found: list[Stripe] = []
+            self._written: pa.Schema = self._file.schema.remove_metadata()
+            self.schema: pa.Schema = self._logical()
             _look_at_names(self.schema)
-        self._columns = [name for name in self.schema.names if columns is None or name in columns]
+            refuse_twins(self.schema)
+        wanted = None if columns is None else frozenset(columns)
+        self._columns = [name for name in self.schema.names if wanted is None or name in wanted]
 
     @property
     def rows(self) -> int:
@@ -95,13 +100,13 @@ class OrcBaseFile:
         """Return no statistics: this package reads none from ORC."""
         return [{} for _ in self.row_group_rows]
 
-    def _logical(self, written: pa.Schema) -> pa.Schema:
+    def _logical(self) -> pa.Schema:
         """Return the columns with the types of Hudi's Avro schema, if the file has one."""
         text = self._metadata.get(_ORC_SCHEMA)
         if text is None:
-            return written
-        known = from_avro(text.decode(), path=self._path)
-        return pa.schema([known.field(item.name) if item.name in known.names else item for item in written])
+            return self._written
+        known = {item.name: item for item in from_avro(text.decode(), path=self._path)}
+        return pa.schema([known.get(item.name, item) for item in self._written])
 
     def _decoded(self, chosen: list[int], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         stripes = [self._stripes()[number] for number in chosen]
@@ -120,7 +125,7 @@ class OrcBaseFile:
             return
         if not stripes:
             return
-        has_times = any(_has_times(self._file.schema.field(name).type) for name in schema.names)
+        has_times = any(_has_times(self._written.field(name).type) for name in self._columns)
         size = self._source.size()
         if size > MAX_FILE_BYTES:
             raise LimitExceededError(
@@ -144,12 +149,12 @@ class OrcBaseFile:
             raise ValueError("its stripes have more rows than its tail says")
 
     def _stripes(self) -> list[Stripe]:
-        if not self._tail and self._file.nstripes:
+        if not self._found and self._file.nstripes:
             with reading(self._path):
-                self._tail = read_stripes(self._source, self._path)
-                if [self._file.nstripes, self.rows] != [len(self._tail), sum(stripe.rows for stripe in self._tail)]:
+                self._found = read_stripes(self._source, self._path, self._tail)
+                if [self._file.nstripes, self.rows] != [len(self._found), sum(stripe.rows for stripe in self._found)]:
                     raise ValueError("its tail tells of other stripes than its footer")
-        return self._tail
+        return self._found
 
 
 def _look_at_names(fields: Iterable[pa.Field]) -> None:

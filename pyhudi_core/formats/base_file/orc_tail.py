@@ -3,12 +3,20 @@
 Apache ORC specification, "File Tail" and "Stripe Footer": the last byte is the length of the postscript, which has the footer's length and
 compression; the footer has the positions of the stripes; the last part of a stripe is its own footer. Other parts of the file are not read here.
 
-Invariant: every length is checked against the file before it is used, and decompressed sizes are bounded.
+pyarrow decodes the footer in this process, with memory as the footer says and a call for each level of nested columns. So the footer is looked at
+here before pyarrow opens the file.
+
+Invariants
+- every length is checked against the file before it is used;
+- what is decompressed of a footer, and of the footers of all stripes together, is bounded;
+- so are the number of parts of a footer, and the depth of columns in columns.
 """
 
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -17,7 +25,10 @@ from pyhudi_core.errors import CorruptHFileError, UnsupportedTableError
 from pyhudi_core.formats.hfile.protobuf import read_message, read_varint
 
 _NONE, _ZLIB, _SNAPPY, _ZSTD = 0, 1, 2, 5
-_MOST_BYTES = 64 << 20
+_MOST_BYTES, _MOST_FOOTER_BYTES = 64 << 20, 16 << 20
+"""Decompressed bytes of the footers of all stripes, and of the footer of the file, which has the bloom filter."""
+_MOST_DEPTH, _MOST_PARTS = 64, 40_000
+"""Levels of nested columns; kinds, names and links of all columns."""
 _HEADER_BYTES = 3
 
 
@@ -29,34 +40,80 @@ class Stripe:
     time_zone: str
 
 
-def read_stripes(source: pa.NativeFile, path: str) -> list[Stripe]:
-    """Return the stripes of a file, in order.
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The footer of a file, in its parts, and how stripes are compressed."""
+
+    codec: int
+    parts: list[tuple[int, int | bytes]]
+
+
+def read_tail(source: pa.NativeFile, path: str) -> Tail:
+    """Return the tail of a file that pyarrow can open in bounded time and memory.
 
     Raises:
         ValueError: the file is damaged.
         UnsupportedTableError: the compression is not supported.
     """
-    try:
-        return _stripes(source, path)
-    except CorruptHFileError as error:
-        raise ValueError(error.message) from error
+    with _as_damage():
+        size = source.size()
+        last = _read(source, size - 1, 1, size)[0]
+        postscript = dict(read_message(_read(source, size - 1 - last, last, size)))
+        length, codec = _number(postscript, 1), _number(postscript, 2)
+        footer = _plain(_read(source, size - 1 - last - length, length, size), codec, path, _MOST_FOOTER_BYTES)
+        found = Tail(codec, read_message(footer))
+        _refuse_deep([value for field, value in found.parts if field == 4 and isinstance(value, bytes)])
+        return found
 
 
-def _stripes(source: pa.NativeFile, path: str) -> list[Stripe]:
-    size = source.size()
-    last = _read(source, size - 1, 1, size)[0]
-    postscript = dict(read_message(_read(source, size - 1 - last, last, size)))
-    footer_length, codec = _number(postscript, 1), _number(postscript, 2)
-    footer = read_message(_plain(_read(source, size - 1 - last - footer_length, footer_length, size), codec, path))
-    found = []
-    for field, value in footer:
-        if field == 3 and isinstance(value, bytes):
-            stripe = dict(read_message(value))
-            place = _number(stripe, 1) + _number(stripe, 2) + _number(stripe, 3)
-            tail = read_message(_plain(_read(source, place, _number(stripe, 4), size), codec, path))
-            zone = next((text.decode() for field, text in tail if field == 3 and isinstance(text, bytes)), "")
-            found.append(Stripe(_number(stripe, 5), zone))
+def _refuse_deep(columns: Sequence[bytes]) -> None:
+    """Raise ValueError for columns with too many parts, or nested in too many levels. A column is linked only by columns before it."""
+    depths, parts = [0] * len(columns), 0
+    for number, column in enumerate(columns):
+        fields = read_message(column)
+        links = [each for field, value in fields if field == 2 for each in _numbers(value)]
+        parts += len(fields) + len(links)
+        for link in links:
+            if not number < link < len(columns):
+                raise ValueError("its columns have a link that leads nowhere")
+            depths[link] = depths[number] + 1
+        if depths[number] > _MOST_DEPTH or parts > _MOST_PARTS:
+            raise ValueError("its columns are nested too deeply, or are too many")
+
+
+def _numbers(value: int | bytes) -> Iterator[int]:
+    """Iterate over a repeated number: one, or many in a row."""
+    if isinstance(value, int):
+        yield value
+        return
+    at = 0
+    while at < len(value):
+        number, at = read_varint(value, at)
+        yield number
+
+
+def read_stripes(source: pa.NativeFile, path: str, tail: Tail) -> list[Stripe]:
+    """Return the stripes of a file, in order. Raises as `read_tail`."""
+    size, found, left = source.size(), [], _MOST_BYTES
+    with _as_damage():
+        for field, value in tail.parts:
+            if field == 3 and isinstance(value, bytes):
+                stripe = dict(read_message(value))
+                place = _number(stripe, 1) + _number(stripe, 2) + _number(stripe, 3)
+                plain = _plain(_read(source, place, _number(stripe, 4), size), tail.codec, path, left)
+                left -= len(plain)
+                texts = [text for field, text in read_message(plain) if field == 3 and isinstance(text, bytes)]
+                found.append(Stripe(_number(stripe, 5), texts[0].decode() if texts else ""))
     return found
+
+
+@contextmanager
+def _as_damage() -> Iterator[None]:
+    """Convert the error of the parser, which speaks of HFiles."""
+    try:
+        yield
+    except CorruptHFileError as error:
+        raise ValueError(error.message.replace("HFile", "file")) from error
 
 
 def _number(message: dict[int, int | bytes], field: int) -> int:
@@ -72,39 +129,42 @@ def _read(source: pa.NativeFile, offset: int, length: int, size: int) -> bytes:
     return bytes(source.read_at(length, offset))
 
 
-def _plain(data: bytes, codec: int, path: str) -> bytes:
-    """Decompress chunks, each with its length and a flag for uncompressed content."""
+def _plain(data: bytes, codec: int, path: str, most: int) -> bytes:
+    """Decompress chunks, each with its length and a flag for uncompressed content. Raises ValueError for more than ``most`` bytes."""
     if codec == _NONE:
+        if len(data) > most:
+            raise ValueError("its tail is larger than any that is written")
         return data
-    parts, at, total = [], 0, 0
+    parts, at, left = [], 0, most
     while at < len(data):
         head = int.from_bytes(data[at : at + _HEADER_BYTES], "little")
         length, original = head >> 1, head & 1
         chunk = data[at + _HEADER_BYTES : at + _HEADER_BYTES + length]
         if len(chunk) != length:
             raise ValueError("a compressed part of its tail does not end")
-        parts.append(chunk if original else _decompressed(chunk, codec, path))
-        total += len(parts[-1])
-        if total > _MOST_BYTES:
+        parts.append(chunk if original else _decompressed(chunk, codec, path, left + 1))
+        left -= len(parts[-1])
+        if left < 0:
             raise ValueError("its tail is larger than any that is written")
         at += _HEADER_BYTES + length
     return b"".join(parts)
 
 
-def _decompressed(chunk: bytes, codec: int, path: str) -> bytes:
+def _decompressed(chunk: bytes, codec: int, path: str, most: int) -> bytes:
+    """Decompress at most so many bytes of a chunk."""
     if codec == _ZLIB:
         try:
-            return zlib.decompressobj(-zlib.MAX_WBITS).decompress(chunk, _MOST_BYTES)
+            return zlib.decompressobj(-zlib.MAX_WBITS).decompress(chunk, most)
         except zlib.error as error:
             raise ValueError(f"a part of its tail cannot be decompressed: {error}") from error
     if codec == _SNAPPY:
         length, _ = read_varint(chunk, 0)
-        if length > _MOST_BYTES:
+        if length > most:
             raise ValueError("its tail is larger than any that is written")
         return bytes(pa.Codec("snappy").decompress(chunk, length, asbytes=True))
     if codec == _ZSTD:
         with pa.CompressedInputStream(pa.BufferReader(chunk), "zstd") as stream:
-            return bytes(stream.read(_MOST_BYTES))
+            return bytes(stream.read(most))
     raise UnsupportedTableError(
         f"The ORC file is compressed with codec {codec}, which is not known here",
         path=path,

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from pyhudi_core.errors import LimitExceededError
-from pyhudi_core.formats.base_file.thrift import thrift_struct
+from pyhudi_core.formats.base_file.thrift import thrift_struct, unsigned_bytes
 
 BYTE_ARRAY, FIXED = 6, 7
 """Physical types whose values have the length that they, or their column, say."""
@@ -29,11 +29,14 @@ _FILE_PATH, _META_DATA = 1, 3
 _ENCODINGS, _CODEC, _ALL_VALUES, _COMPRESSED, _DATA_PAGE, _DICTIONARY_PAGE, _PAGE_ENCODINGS = 2, 4, 5, 7, 9, 11, 13
 _PAGE_TYPE, _PAGE_INFLATED, _PAGE_COMPRESSED, _PAGE, _PAGE_OF_DICTIONARY, _PAGE_V2 = 1, 2, 3, 5, 7, 8
 _VALUES, _ENCODING, _ENCODING_V2 = 1, 2, 4
-_OF_VALUES, _OF_ENTRIES = {0: (_PAGE, _ENCODING), 3: (_PAGE_V2, _ENCODING_V2)}, 2
+_V2 = 3
+_OF_VALUES, _OF_ENTRIES = {0: (_PAGE, _ENCODING), _V2: (_PAGE_V2, _ENCODING_V2)}, 2
 """Types of pages."""
 _REPEATED = 2
 _WIDTHS = {0: 1, 1: 4, 2: 8, 3: 12, 4: 4, 5: 8}
-_CODECS = {1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4_raw"}
+_SNAPPY, _BEGINS, _LONGEST_BEGIN = 1, {2: b"\x1f\x8b", 6: b"\x28\xb5\x2f\xfd"}, 10
+CODECS = {1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4_raw"}
+"""Compressions of pages, by their numbers; 0 is none."""
 _OF_DICTIONARY = (2, 8)
 # This encoding repeats the previous value at no cost, so every value may be as long as its page.
 _DELTA_BYTE_ARRAY = 7
@@ -44,11 +47,15 @@ _LENGTH_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One column of values, in the order of the file. ``width``: bytes of a value; 0 for texts. ``nested``: a row may have any number of values."""
+    """One column of values, in the order of the file.
+
+    ``width``: bytes of a value; 0 for texts. ``nested``: a row may have any number of values. ``kind``: the physical type.
+    """
 
     path: tuple[str, ...]
     width: int
     nested: bool
+    kind: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +117,7 @@ def leaves(metadata: dict[int, Any]) -> list[Leaf]:
             else:
                 kind = _number(element, _TYPE)
                 width = _number(element, _TYPE_LENGTH) if kind == FIXED else _WIDTHS.get(kind, 0)
-                found.append(Leaf(path, width, many))
+                found.append(Leaf(path, width, many, kind))
 
     walk(_number(next(elements, {}), _CHILDREN), (), False)
     return found
@@ -187,6 +194,26 @@ def read_pages(data: bytes, at: int, end: int) -> Pages:
     return found
 
 
+def refuse_other_pages(data: bytes, codec: int, values: int) -> None:
+    """Raise ValueError if the pages of a column have another number of values than its footer says, or begin as no page of its codec does."""
+    pages = read_pages(data, 0, len(data))
+    if pages.values != values:
+        raise ValueError(f"the pages of a column have {pages.values} values, not {values}")
+    if not len(data):
+        return
+    header, at = thrift_struct(data)
+    inflated, stored = header[_PAGE_INFLATED], header[_PAGE_COMPRESSED]
+    if header.get(_PAGE_TYPE) == _V2 or not inflated:  # a part of such a page is never compressed
+        return
+    begin = data[at : at + _LONGEST_BEGIN]
+    if (
+        (codec == 0 and stored != inflated)
+        or (codec == _SNAPPY and not begin.startswith(unsigned_bytes(inflated)))
+        or not begin.startswith(_BEGINS.get(codec, b""))
+    ):
+        raise ValueError("the pages of a column are not compressed as its footer says")
+
+
 def _add(found: Pages, page: dict[int, Any], encoding: int, inflated: int) -> None:
     values, how = _number(page, _VALUES), page.get(encoding)
     found.values += values
@@ -204,11 +231,11 @@ def _add(found: Pages, page: dict[int, Any], encoding: int, inflated: int) -> No
 def longest_entry(data: bytes, pages: Pages, codec: int) -> int:
     """Return the bytes of the longest text in a dictionary, or more. Raises pyarrow's errors if it cannot be inflated."""
     at, compressed, inflated, entries = pages.dictionary
-    if codec and codec not in _CODECS:
+    if codec and codec not in CODECS:
         return inflated
     plain = memoryview(data)[at : at + compressed]
     if codec:
-        plain = memoryview(pa.Codec(_CODECS[codec]).decompress(plain, inflated))
+        plain = memoryview(pa.Codec(CODECS[codec]).decompress(plain, inflated))
     if len(plain) <= _LENGTH_BYTES:
         return inflated
     # The third and fourth byte of the length of a short text are zeros, which most texts do not have.

@@ -61,11 +61,11 @@ def column_ranges(metadata: dict[int, Any], schema: pa.Schema, columns: Sequence
     Raises:
         ValueError: a field has another type.
     """
-    ordered = _COLUMN_ORDERS in metadata
+    ordered, known = _COLUMN_ORDERS in metadata, frozenset(schema.names)
     readers = {
         name.encode(): (name, reader)
         for name in dict.fromkeys(columns)
-        if name in schema.names and (reader := _value_reader(schema.field(name).type)) is not None
+        if name in known and (reader := _value_reader(schema.field(name).type)) is not None
     }
     return [_group_ranges(group, readers, ordered) for group in _structs(metadata.get(_ROW_GROUPS, []))]
 

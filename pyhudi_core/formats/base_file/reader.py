@@ -106,13 +106,23 @@ class BaseFileReader:
         """
         return self._file.iter_batches(row_groups, use_threads, batch_rows)
 
-    def select(self, columns: Sequence[str]) -> BaseFileReader | None:
-        """Return the same open file for other columns; None if its format cannot read columns one by one."""
+    def select(self, columns: Sequence[str], *, numbered: bool = False) -> BaseFileReader | None:
+        """Return the same open file for other columns; None if its format cannot read columns one by one.
+
+        ``numbered``: texts with few distinct values stay dictionaries until `spread` makes texts of them.
+        """
         if not isinstance(self._file, ParquetBaseFile):
             return None
         found = type(self).__new__(type(self))
-        found._file = self._file.select(columns)
+        found._file = self._file.select(columns, numbered=numbered)
         return found
+
+    def spread(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Iterate over rows of a file that was selected with ``numbered``, with texts in place of dictionaries.
+
+        Raises `CorruptBaseFileError`, and `LimitExceededError` for a row that is too large.
+        """
+        return self._file.spread(batch) if isinstance(self._file, ParquetBaseFile) else iter((batch,))
 
     def row_group_statistics(self, columns: Sequence[str]) -> list[dict[str, ColumnRange]]:
         """Return for each row group the ranges of the columns with usable statistics; only Parquet has statistics.

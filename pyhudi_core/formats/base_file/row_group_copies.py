@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from pyhudi_core.formats.base_file.footer import raw_footer
 from pyhudi_core.formats.base_file.parquet_groups import read_columns
-from pyhudi_core.formats.base_file.parquet_pages import Chunk, Leaf, chunks, leaves
+from pyhudi_core.formats.base_file.parquet_pages import CODECS, Chunk, Leaf, chunks, leaves, refuse_other_pages
 from pyhudi_core.formats.base_file.thrift import field_spans, item_spans, number_bytes, structs_bytes, thrift_struct
 
 # Field numbers of parquet.thrift: FileMetaData, RowGroup, ColumnChunk, ColumnMetaData.
@@ -28,7 +28,7 @@ _SCHEMA, _ROWS, _ROW_GROUPS = 2, 3, 4
 _COLUMNS, _GROUP_BYTES, _GROUP_ROWS, _GROUP_PLACE, _GROUP_COMPRESSED, _ORDINAL = 1, 2, 3, 5, 6, 7
 _NUMBERS = {_GROUP_PLACE, _GROUP_COMPRESSED, _ORDINAL}
 _FILE_PATH, _CHUNK_PLACE, _META_DATA, _INDEXES = 1, 2, 3, range(4, 10)
-_PATH, _BYTES, _PAGES = 3, 6, (9, 10, 11)
+_TYPE, _PATH, _VALUES, _BYTES, _PAGES = 1, 3, 5, 6, (9, 10, 11)
 _DICTIONARY, _FILTERS = 11, (14, 15)
 _SIZES = range(1 << 48)
 """Sizes of a column in bytes: the sum of those of all columns has 64 bits."""
@@ -38,11 +38,14 @@ _Edits = Mapping[tuple[int, int], bytes]
 
 @dataclass(frozen=True, slots=True)
 class StoredColumn:
-    """A column of a row group: its name in the schema, its pages, its structure in the footer, and whether it has a dictionary."""
+    """A column of a row group: its name in the schema, its pages, its structure in the footer, the number of its values with nulls, and whether it
+    has a dictionary.
+    """
 
     path: str
     chunk: Chunk
     structure: bytes
+    values: int
     has_dictionary: bool
     inflated: int
 
@@ -86,25 +89,30 @@ def _stored(
         return None
     columns = []
     for (begin, end), (chunk, leaf) in zip(item_spans(structure, spans[_COLUMNS][0]), expected, strict=True):
-        column = _stored_column(structure[begin:end], chunk, leaf)
+        column = _stored_column(structure[begin:end], chunk, leaf, group[_GROUP_ROWS])
         if column is None:
             return None
         columns.append(column)
     return StoredRowGroup(source, group[_GROUP_ROWS], tuple(columns), structure, schema)
 
 
-def _stored_column(structure: bytes, chunk: Chunk, leaf: Leaf) -> StoredColumn | None:
+def _stored_column(structure: bytes, chunk: Chunk, leaf: Leaf, rows: int) -> StoredColumn | None:
     fields, _ = thrift_struct(structure)
     meta: Any = fields.get(_META_DATA)
     if _FILE_PATH in fields or any(number in fields for number in _INDEXES) or not isinstance(meta, dict):
         return None
     if any(number in meta for number in _FILTERS) or meta.get(_PATH) != [part.encode() for part in leaf.path]:
         return None
+    values = meta.get(_VALUES)
+    if meta.get(_TYPE) != leaf.kind or chunk.codec not in {0, *CODECS} or type(values) is not int:
+        return None
+    if values != rows and not leaf.nested:
+        return None
     # Some writers say 0 if there is no dictionary. Such a position must not be moved: it would become one of a page.
     inside = range(chunk.start, chunk.start + chunk.length + 1)
     if any(meta.get(number, chunk.start) not in inside for number in _PAGES) or meta.get(_BYTES) not in _SIZES:
         return None
-    return StoredColumn(".".join(leaf.path), chunk, structure, _DICTIONARY in meta, meta[_BYTES])
+    return StoredColumn(".".join(leaf.path), chunk, structure, values, _DICTIONARY in meta, meta[_BYTES])
 
 
 def one_column(column: pa.Table, codec: tuple[str, int | None]) -> StoredRowGroup:
@@ -133,13 +141,14 @@ def copied(group: StoredRowGroup, others: Mapping[str, StoredRowGroup], stream: 
         others: for columns that get other values, by name: row groups with this one column.
         stream: an empty file, or one to which only whole row groups were written.
 
-    Raises ValueError if the file ends early.
+    Raises ValueError if the file ends early, or has other pages than its footer says.
     """
     columns = [others[column.path].columns[0] if column.path in others else column for column in group.columns]
     pages, moved = dict(_pages(group, others)), []
     first = int(stream.tell())
     for place, column in enumerate(columns):
         moved.append(_moved(column.structure, int(stream.tell()) - column.chunk.start))
+        refuse_other_pages(bytes(pages[place]), column.chunk.codec, column.values)
         stream.write(pages[place])
     spans, _ = field_spans(group.structure)
     edits = {

@@ -52,17 +52,18 @@ def item_spans(data: bytes, start: int) -> list[tuple[int, int]]:
 
 def number_bytes(value: int) -> bytes:
     """Return the encoding of an integer of 16, 32 or 64 bits."""
-    return _unsigned_bytes((value << 1) ^ (value >> 63))
+    return unsigned_bytes((value << 1) ^ (value >> 63))
 
 
 def structs_bytes(items: Sequence[bytes]) -> bytes:
     """Return the encoding of a list of encoded structures."""
     size = len(items)
-    head = bytes([size << 4 | _STRUCT]) if size < _LONG else bytes([_LONG << 4 | _STRUCT]) + _unsigned_bytes(size)
+    head = bytes([size << 4 | _STRUCT]) if size < _LONG else bytes([_LONG << 4 | _STRUCT]) + unsigned_bytes(size)
     return b"".join([head, *items])
 
 
-def _unsigned_bytes(value: int) -> bytes:
+def unsigned_bytes(value: int) -> bytes:
+    """Return the encoding of a number without a sign, seven bits in each byte."""
     found = bytearray()
     while value > 0x7F:
         found.append(value & 0x7F | 0x80)

@@ -26,7 +26,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.errors import HudiError, LimitExceededError
+from pyhudi_core.errors import LimitExceededError, at_file
 from pyhudi_core.formats.byte_columns import contents
 from pyhudi_core.formats.hfile import data_block as blocks
 from pyhudi_core.formats.hfile.data_block import Block, Entries, parse_data, parse_together
@@ -65,21 +65,22 @@ class HFileReader:
         self._size: int = source.size()
         self.blocks_read = 0
         self._parsed: dict[int, Entries] | None = None
-        trailer = self._trailer()
-        self.entry_count = trailer.get(7, 0)
-        self._levels = trailer.get(8, 1)
-        self._codec = blocks.codec_of(trailer.get(12, 0))
-        at = trailer.get(2, -1)
-        data_index, at = self._load(at, blocks.ROOT_INDEX)
-        self._root = _root_entries(data_index.payload, self._possible(trailer.get(5, 0)), strip=True)
-        meta_index, at = self._load(at, blocks.ROOT_INDEX)
-        self._meta = _root_entries(meta_index.payload, self._possible(trailer.get(6, 0)), strip=False)
-        info, _ = self._load(trailer.get(1, at), blocks.FILE_INFO)
-        self.info = _file_info(info.payload)
-        if not 1 <= self._levels <= _MAX_LEVELS or not 0 <= self.entry_count <= _MOST_ENTRIES:
-            raise corrupt("its trailer holds impossible numbers")
-        if struct.unpack(">q", self.info.get(b"MAX_MEMSTORE_TS_KEY", b"").rjust(8, b"\0")[:8])[0] > 0:
-            raise corrupt("its entries have versions, which Hudi does not read")
+        with at_file(path):
+            trailer = self._trailer()
+            self.entry_count = trailer.get(7, 0)
+            self._levels = trailer.get(8, 1)
+            self._codec = blocks.codec_of(trailer.get(12, 0))
+            at = trailer.get(2, -1)
+            data_index, at = self._load(at, blocks.ROOT_INDEX)
+            self._root = _root_entries(data_index.payload, self._possible(trailer.get(5, 0)), strip=True)
+            meta_index, at = self._load(at, blocks.ROOT_INDEX)
+            self._meta = _root_entries(meta_index.payload, self._possible(trailer.get(6, 0)), strip=False)
+            info, _ = self._load(trailer.get(1, at), blocks.FILE_INFO)
+            self.info = _file_info(info.payload)
+            if not 1 <= self._levels <= _MAX_LEVELS or not 0 <= self.entry_count <= _MOST_ENTRIES:
+                raise corrupt("its trailer holds impossible numbers")
+            if struct.unpack(">q", self.info.get(b"MAX_MEMSTORE_TS_KEY", b"").rjust(8, b"\0")[:8])[0] > 0:
+                raise corrupt("its entries have versions, which Hudi does not read")
 
     @classmethod
     def of_bytes(cls, content: pa.Buffer | bytes, path: str = "") -> HFileReader:
@@ -90,12 +91,10 @@ class HFileReader:
         if source.size() > _REMEMBERED_BYTES:
             return cls(source, path)
         try:
-            found = copy(_remembered(content if isinstance(content, bytes) else content.to_pybytes()))
+            with at_file(path):
+                found = copy(_remembered(content if isinstance(content, bytes) else content.to_pybytes()))
         except LimitExceededError:
             return cls(source, path)
-        except HudiError as error:
-            error.path = error.path or path
-            raise
         found.path, found._source, found._limit = path, source, MAX_BLOCK_BYTES
         return found
 
@@ -106,42 +105,46 @@ class HFileReader:
 
     def meta(self, name: bytes) -> bytes | None:
         """Return the payload of a meta block, such as the bloom filter."""
-        for entry in self._meta:
-            if entry.key == name:
-                return self._load(entry.offset, blocks.META)[0].payload
-        return None
+        with at_file(self.path):
+            for entry in self._meta:
+                if entry.key == name:
+                    return self._load(entry.offset, blocks.META)[0].payload
+            return None
 
     def scan(self) -> Iterator[Entries]:
         """Iterate over all entries, a data block at a time."""
-        walk = self._walk()
-        for leaf in self._leaves(self._root, self._levels, walk):
-            walk.pay(leaf.size)
-            yield self._entries(leaf)
+        with at_file(self.path):
+            walk = self._walk()
+            for leaf in self._leaves(self._root, self._levels, walk):
+                walk.pay(leaf.size)
+                yield self._entries(leaf)
 
     def lookup(self, keys: Sequence[bytes]) -> Iterator[Entries]:
         """Return the entries with these keys; every data block that can hold one is read once."""
-        wanted = sorted(set(keys))
-        for leaf, inside in self._route(wanted):
-            found = self._entries(leaf)
-            here = {key: number for number, key in enumerate(found.key_list())}
-            which = [here[key] for key in inside if key in here]
-            if which:
-                yield found.select(np.array(which, np.int64))
+        with at_file(self.path):
+            wanted = sorted(set(keys))
+            for leaf, inside in self._route(wanted):
+                found = self._entries(leaf)
+                here = {key: number for number, key in enumerate(found.key_list())}
+                which = [here[key] for key in inside if key in here]
+                if which:
+                    yield found.select(np.array(which, np.int64))
 
     def lookup_column(self, keys: pa.BinaryArray) -> Iterator[Entries]:
         """Look up keys as `lookup`, for a column of keys in the order of their bytes.
 
         No key becomes a Python object, except keys from U+E000 on.
         """
-        odd = depend_on_order(keys)
-        if odd.any():
-            yield from self.lookup(keys.filter(pa.array(odd)).to_pylist())
-            keys = keys.filter(pa.array(~odd))
-        for payloads, inside in self._together(self._route_column(self._root, self._levels, keys)):
-            found = parse_together(payloads)
-            which = pc.index_in(inside, value_set=found.key_array()).drop_null()
-            if len(which):
-                yield found.copied(np.sort(which.to_numpy().astype(np.int64)))
+        with at_file(self.path):
+            odd = depend_on_order(keys)
+            if odd.any():
+                yield from self.lookup(keys.filter(pa.array(odd)).to_pylist())
+                keys = keys.filter(pa.array(~odd))
+            for payloads, inside in self._together(self._route_column(self._root, self._levels, keys)):
+                found = parse_together(payloads)
+                which = pc.index_in(inside, value_set=found.key_array()).drop_null()
+                if len(which):
+                    yield found.copied(np.sort(which.to_numpy().astype(np.int64)))
 
     def _together(
         self, routed: Iterator[tuple[IndexEntry, pa.BinaryArray]]
@@ -162,24 +165,25 @@ class HFileReader:
 
     def lookup_prefixes(self, prefixes: Sequence[bytes]) -> Iterator[Entries]:
         """Return the entries whose key begins with one of these prefixes."""
-        wanted = set(prefixes)
-        lengths = sorted({len(prefix) for prefix in wanted})
-        doubtful = [prefix for prefix in wanted if depends_on_order(prefix)]
-        walk = self._walk()
-        leaves = list(self._leaves(self._root, self._levels, walk))
-        for number, leaf in enumerate(leaves):
-            after = leaves[number + 1].key if number + 1 < len(leaves) else None
-            first = leaf.key if number else b""
-            if not any(_may_hold(prefix, first, after) for prefix in wanted) and not any(
-                _may_hold(java_order(prefix), java_order(first), None if after is None else java_order(after))
-                for prefix in doubtful
-            ):
-                continue
-            walk.pay(leaf.size)
-            found = self._entries(leaf)
-            which = [n for n, key in enumerate(found.key_list()) if any(key[:size] in wanted for size in lengths)]
-            if which:
-                yield found.select(np.array(which, np.int64))
+        with at_file(self.path):
+            wanted = set(prefixes)
+            lengths = sorted({len(prefix) for prefix in wanted})
+            doubtful = [prefix for prefix in wanted if depends_on_order(prefix)]
+            walk = self._walk()
+            leaves = list(self._leaves(self._root, self._levels, walk))
+            for number, leaf in enumerate(leaves):
+                after = leaves[number + 1].key if number + 1 < len(leaves) else None
+                first = leaf.key if number else b""
+                if not any(_may_hold(prefix, first, after) for prefix in wanted) and not any(
+                    _may_hold(java_order(prefix), java_order(first), None if after is None else java_order(after))
+                    for prefix in doubtful
+                ):
+                    continue
+                walk.pay(leaf.size)
+                found = self._entries(leaf)
+                which = [n for n, key in enumerate(found.key_list()) if any(key[:size] in wanted for size in lengths)]
+                if which:
+                    yield found.select(np.array(which, np.int64))
 
     def _route(self, wanted: list[bytes]) -> Iterator[tuple[IndexEntry, list[bytes]]]:
         """Return the data blocks for sorted keys, each with the keys that it would hold."""

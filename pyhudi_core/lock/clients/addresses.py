@@ -8,10 +8,10 @@ from pyhudi_core.errors import InvalidOptionError
 
 
 def parts_of(key: str, address: str, form: str, *schemes: str) -> SplitResult:
-    """Parse the address that an option has; it has one of the schemes, and a host. Raises `InvalidOptionError`.
+    """Parse the address in an option. It must have one of the schemes, and a host. Raises `InvalidOptionError`.
 
-    ``form``: the form of the address, for the hint. A further @ in the password is refused: a part of the password would be taken for the host or
-    the path, which messages show.
+    ``form``: the form of the address, for the hint. A second @ is refused: a part of the password would count as the host or the path, which messages
+    show.
     """
     try:
         parts = urlsplit(address)

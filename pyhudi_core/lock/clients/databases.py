@@ -13,6 +13,7 @@ from pyhudi_core.errors import InvalidOptionError, LockServerError, from_extra
 from pyhudi_core.lazy import lazy
 from pyhudi_core.lock.clients.addresses import invalid_address, parts_of
 from pyhudi_core.lock.clients.tls import checking
+from pyhudi_core.storage.clear_text import IN_CLEAR_TEXT, UNCHECKED, warn_of_connection
 
 if TYPE_CHECKING:
     import sqlite3
@@ -27,7 +28,7 @@ _MODES = ("disable", "prefer", "require", "verify-ca", "verify-full")
 
 
 class Connection(Protocol):
-    """An open connection; each statement is a transaction of its own."""
+    """An open connection. Each statement is a separate transaction."""
 
     def run(self, statement: str, values: Mapping[str, object]) -> tuple[int, list[tuple[Any, ...]]]:
         """Execute one statement; returns the number of changed rows, and the rows of the result."""
@@ -56,7 +57,7 @@ class Database(Protocol):
 class SqliteDatabase:
     """A file on a local disk. SQLite's own locks do not work on every network file system.
 
-    It is also the connection, and opens the file for each statement: with an open file, it would not notice that the file was replaced.
+    It is also the connection. It opens the file for each statement, because with an open file it would not notice a replaced file.
     """
 
     path: str
@@ -89,7 +90,7 @@ class SqliteDatabase:
 class PostgresDatabase:
     """A PostgreSQL server, through pg8000, whose sockets have a time-out.
 
-    ``tls`` has the meaning of libpq's ``sslmode``. ``disable``: clear text. ``prefer``: TLS if the server offers it, and nothing is checked.
+    ``tls`` has the meaning of libpq's ``sslmode``. ``disable``: clear text. ``prefer``: TLS if the server offers it, without a check.
     ``require``: TLS without a check. ``verify-ca``: the certificate is checked. ``verify-full``: the name, too. ``ca``: the file with authorities
     (``sslrootcert``); empty for the machine's authorities. With such a file ``require`` is ``verify-ca``, as in libpq.
     """
@@ -110,6 +111,9 @@ class PostgresDatabase:
 
     def connect(self) -> Connection:
         native, errors = _pg8000()
+        if self.tls in ("disable", "prefer") or (self.tls == "require" and not self.ca):
+            how = IN_CLEAR_TEXT if self.tls == "disable" else UNCHECKED
+            warn_of_connection(self.host, self.port, "PostgreSQL", "set sslmode=verify-full", how)
         with _errors(self.address, *errors):
             connection = native.Connection(
                 self.user,

@@ -17,7 +17,7 @@ KEY = "key"
 
 @dataclass(frozen=True, slots=True)
 class DynamoDb:
-    """The location of the table, and the access to it. Without keys, boto3 finds the credentials.
+    """The location of the table, and the credentials for it. Without keys, boto3 finds the credentials.
 
     Attributes:
         table: the table; it is created if it does not exist, with the billing mode and capacities.
@@ -41,7 +41,7 @@ class DynamoDb:
         return f"{self.endpoint or self.region}/{self.table}"
 
     def call(self, method: str, **request: Any) -> Mapping[str, Any] | None:
-        """Send one request about the table, which is created if it is missing; None if a condition failed. Raises `LockServerError`."""
+        """Send one request about the table, and return the answer; None if a condition failed. Creates a missing table. Raises `LockServerError`."""
         found = self._send(method, request)
         if found == "ResourceNotFoundException":
             self._create()

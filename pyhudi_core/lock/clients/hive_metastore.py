@@ -12,6 +12,7 @@ from typing import Any
 from pyhudi_core.errors import LockServerError, from_extra
 from pyhudi_core.lock.clients.addresses import invalid_address, parts_of
 from pyhudi_core.lock.clients.tls import checking
+from pyhudi_core.storage.clear_text import warn_of_connection
 
 _DEFAULT_PORT = 9083
 _URIS, _FORM = "hoodie.write.lock.hivemetastore.uris", "thrift://host1:9083,thrift://host2:9083"
@@ -48,9 +49,8 @@ class HiveMetastore:
 
 
 class HiveConnection:
-    """A connection that is opened when it is needed, and again after a failure, then to the next server.
-
-    ``settings`` of the metastore count for this connection only. A metastore that does not know a setting keeps its own.
+    """A connection that is opened on first use. After a failure, it is opened again, to the next server. ``settings`` of the metastore apply only to
+    this connection. A metastore that does not know a setting keeps its own.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class HiveConnection:
             ) from None
 
     def send(self, method: str, *arguments: object) -> Any:
-        """Send one request. Raises the errors of Thrift's client: the metastore's own exceptions, or others of `failures`."""
+        """Send one request. Raises the errors of Thrift's client: exceptions of the metastore, or those of `failures`."""
         if self._client is None:
             self._open()
         return getattr(self._client, method)(*arguments)
@@ -123,6 +123,8 @@ class HiveConnection:
 
     def _connected(self, host: str, port: int) -> socket.socket:
         context = checking(self._where.ca, self._where.ca_key) if self._where.tls else None
+        if context is None:
+            warn_of_connection(host, port, "The Hive Metastore", f"set {self._where.ca_key.removesuffix('.ca')}")
         plain = socket.create_connection((host, port), self._where.request_s)
         if context is None:
             return plain

@@ -10,6 +10,7 @@ from typing import Any
 from pyhudi_core.errors import InvalidOptionError, LockServerError, from_extra, needing
 from pyhudi_core.lazy import lazy
 from pyhudi_core.lock.clients.tls import refuse_missing_file
+from pyhudi_core.storage.clear_text import warn_of_connection
 
 kazoo_errors: Any = lazy("kazoo.exceptions")
 _READ_SHARE = 1.5
@@ -57,7 +58,7 @@ class ZooKeeper:
         return ",".join(sorted(self.hosts.split(",")))
 
     def connect(self, last: ZooKeeperSession | None = None) -> ZooKeeperSession:
-        """Open a session, unless the last one still lives. Raises `LockServerError`."""
+        """Open a session, unless the last session is still open. Raises `LockServerError`."""
         if last is not None:
             if not last.has_expired:
                 return last
@@ -78,6 +79,15 @@ class ZooKeeper:
                 refuse_missing_file(path, "A file of pyhudi.lock.zookeeper.tls")
             given |= {"use_ssl": True, "verify_certs": True, "check_hostname": True}
             given |= {name: path for name, path in files.items() if path}
+        else:
+            for server in self.hosts.split(","):
+                host, _, port = server.rpartition(":")
+                warn_of_connection(
+                    host.strip("[]"),
+                    int(port) if port.isdigit() else None,
+                    "ZooKeeper",
+                    "set pyhudi.lock.zookeeper.tls",
+                )
         if self.login is not None and self.login.how == "sasl":
             with needing("pure-sasl", "A lock in ZooKeeper with SASL"):
                 import puresasl  # noqa: F401, PLC0415 (kazoo uses it)
@@ -138,14 +148,14 @@ class ZooKeeperSession:
                 raise
 
     def make_path(self, path: str) -> None:
-        """Create the node and its parents, as far as they are missing."""
+        """Create the node and its missing parents."""
         parts = path.strip("/").split("/")
         for count in range(1, len(parts) + 1):
             with suppress(kazoo_errors.NodeExistsError):
                 self.call("create", "/" + "/".join(parts[:count]))
 
     def close(self) -> None:
-        """End the session; if the server does not answer, it ends by itself."""
+        """End the session. If the server does not answer, the session expires."""
         with suppress(kazoo_errors.KazooException):
             self._client.stop()
             self._client.close()

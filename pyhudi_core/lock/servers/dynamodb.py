@@ -1,8 +1,8 @@
 """The lock of Hudi's DynamoDBBasedLockProvider, so that Java and Python writers exclude each other; and times from DynamoDB.
 
 Hudi uses Amazon's lock client: an item with the attributes ``key``, ``ownerName``, ``leaseDuration`` (milliseconds, as text) and
-``recordVersionNumber``. The holder writes a new version number with each renewal. A waiting writer that has seen the same version number for the
-length of the lease replaces the item, on condition that it still has this number. So clocks are never compared.
+``recordVersionNumber``. The holder writes a new version number with each renewal. A waiting writer replaces the item if it has seen the same version
+number for the length of the lease, on condition that the item still has this number. So clocks are never compared.
 
 Rules of this package only: the owner's name is unique for each acquisition, so a request without an answer is recognized later; a
 table object remembers what it has observed, so that a repeated call need not observe from the beginning; the lock of a dead process of this
@@ -36,7 +36,7 @@ _PACKAGE = "org.apache.hudi.aws.transaction.lock."
 
 @dataclass(frozen=True, slots=True)
 class DynamoDbOptions:
-    """Where the table and the lock's item are, and how a table is created. Credentials are not shown."""
+    """The location of the table and of the lock's item, and the settings for a new table. Credentials are not shown."""
 
     table: str = lock_option(
         f"{_KEYS}table", "", "The DynamoDB table of the locks; it is created if it does not exist."

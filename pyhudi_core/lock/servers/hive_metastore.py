@@ -3,14 +3,14 @@
 Hudi asks the metastore for an exclusive lock on a table's name; no such table has to exist. The metastore queues requests in order: a waiting request
 blocks later ones. A request without a heartbeat for ``metastore.txn.timeout`` (5 minutes by default) counts as abandoned. A metastore removes such
 requests only if its housekeeping threads run (``metastore.housekeeping.threads.on``), and by default they do not. So a waiting writer also removes an
-earlier request whose heartbeat has not changed for that time.
+earlier request if its heartbeat has not changed for that time.
 
-A waiting request is never checked again with ``check_lock``, because on Derby that can block for minutes (decision 0094). In one transaction the
-metastore would write the heartbeat and then wait for its turn to read all requests, while the process that has the turn waits for that heartbeat.
-Instead, a waiting writer reads the queue. When its request is the first, it withdraws the request and makes a new one. Writers that see a waiting
-request make none.
+A waiting request is never checked again with ``check_lock``, because on Derby that can block for minutes (decision 0094). In one transaction, the
+metastore would write the heartbeat, and then wait for its turn to read all requests; but the process whose turn it is waits for this heartbeat.
+Instead, a waiting writer reads the queue. When its request is the first, it withdraws the request and makes a new one. A writer that sees a waiting
+request makes none.
 
-Each acquisition has a connection of its own, which is opened again after a failure.
+Each acquisition has its own connection, which is opened again after a failure.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Archival: completed instants move from the active timeline to the history (specification, "LSM Timeline"; limits in `limits`).
 
-An archival is not an instant on the timeline. First, without the lock, it sweeps data files that no commit names, because files of archived instants
-are valid by their names alone. The next steps are under the table's lock: write the rows; create the next manifest, which is the decision; move the
-pointer; delete the timeline files of archived instants; merge layers. Last, without the lock, it removes staged bytes that were stored after their
-instant's end. If the process dies at any step, readers see the same table, and the next run finishes the work. If a lock expired and two runs
-overlap, they decide one after the other, and neither deletes an instant that is missing in the current history. A long timeline is archived in parts,
+An archival is not an instant on the timeline. First, without the lock, it deletes data files that no commit names, because for archived instants a
+file is valid by its name alone. The next steps are under the table's lock: write the rows; create the next manifest, which is the decision; move the
+pointer; delete the timeline files of archived instants; merge layers. Last, without the lock, it removes staged bytes that were stored after the end
+of their instant. If the process dies at any step, readers see the same table, and the next run finishes the work. If a lock expires and two runs
+overlap, they decide one after the other. Neither run deletes an instant that is missing in the current history. A long timeline is archived in parts,
 the oldest first; between two parts other writers get the lock.
 """
 
@@ -97,7 +97,7 @@ class Archival(TableService[ArchivalResult]):
     turns = ("archival.automatic",)
 
     def plan(self) -> ArchivalPlan:
-        """Return what `run` would archive now, and which limit keeps the rest. Changes nothing."""
+        """Return the instants that `run` would archive now, and the limit that keeps the others. Changes nothing."""
         plan = plan_now(self.context, rules_of(self.context, triggered=False))
         if not plan:
             return plan
@@ -112,7 +112,7 @@ class Archival(TableService[ArchivalResult]):
         return replace(plan, due=due, trigger=trigger, files=len(sizes), bytes=sum(sizes))
 
     def schedule(self) -> None:
-        """None: Hudi knows no scheduled archival. Use `run`, from any process."""
+        """Return None: Hudi has no scheduled archival. Use `run`, in any process."""
         return
 
     def _run(self, how: Execution, retries: Retries) -> ArchivalResult:
@@ -131,7 +131,9 @@ class Archival(TableService[ArchivalResult]):
         return _when_published(self.context, partial(_move, self.context, rules, "", frozenset()))
 
     def after_commit(self, turn: Turn) -> bool:
-        """Archive, if that is due and ``hoodie.archive.automatic`` is on. The check uses the timeline that the commit found, without a listing."""
+        """Archive, if archival is due and ``hoodie.archive.automatic`` is on. The check uses the timeline that the commit found, and makes no
+        listing.
+        """
         folder, rules = self.context.folder, rules_of(self.context, triggered=True)
         found = folder.latest or folder.load()
         most = rules.keep_max or 0
@@ -145,7 +147,7 @@ class Archival(TableService[ArchivalResult]):
 
 
 def rules_of(context: TableContext, *, triggered: bool) -> ArchivalRules:
-    """Return the rules by the options. With ``triggered``, they archive only if there are more commits than ``hoodie.keep.max.commits``.
+    """Return the rules of the options. With ``triggered``, archival needs more commits than ``hoodie.keep.max.commits``.
 
     A metadata table keeps one commit more than its data table, as in Hudi.
     """
@@ -157,7 +159,7 @@ def rules_of(context: TableContext, *, triggered: bool) -> ArchivalRules:
 def archive(
     context: TableContext, rules: ArchivalRules, gate: Gate | None = None, progress: ServiceProgress = silent
 ) -> ArchivalResult:
-    """Archive what the rules allow, and finish what an earlier run left. Raises `LockTimeoutError`, and errors of damaged files."""
+    """Archive the instants that the rules allow, and finish the work of an earlier run. Raises `LockTimeoutError`, and errors of damaged files."""
     planned = plan_now(context, rules)
     swept, before, stop = _sweep(context, planned) if planned else ((), "", "")
     if not planned and not _is_left_over(context):

@@ -48,9 +48,8 @@ def rows_of(folder: TimelineFolder, instants: Sequence[Instant]) -> list[History
 
 
 def drop_archived(folder: TimelineFolder) -> int:
-    """Delete the files of archived instants, pending files first, then completed ones, oldest first and one at a time; return their number.
-
-    First, the archived timeline is read again. Instants newer than a pending write that is not archived stay: a delayed process may just have
+    """Delete the files of archived instants, and return their number. Pending files are deleted before completed files, the oldest first and one at a
+    time. The archived timeline is read again before. If a pending write is not archived, newer instants stay: a delayed process may just have
     announced the write, and its requested time must remain the smallest on the timeline.
     """
     # The archived timeline is read first, so that the later listing shows every instant announced since.

@@ -1,9 +1,9 @@
 """Merge layers of the archived timeline: many small files of one layer become one file of the next (specification, "LSM
 Timeline", compaction).
 
-As in Hudi: when a layer has a full batch of files, its oldest ones are merged if they are not too large together; then the next layer is checked.
-Hudi merges up to 1 GB; this package stops earlier, because it merges in memory. The merged files stay readable for some time for readers of the
-previous state; a later reader uses the newest state.
+As in Hudi, if a layer has a full batch of files, its oldest files are merged, unless they are too large together; then the next layer is checked.
+Hudi merges up to 1 GB; this package stops earlier, because it merges in memory. The merged files stay for some time, for readers of the previous
+state; later readers use the newest state.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """Select the instants to archive. Pure: a function of the table's state and the options.
 
-Commits leave the active timeline oldest first, down to ``hoodie.keep.min.commits``, and no commit passes a limit. Most limits are Hudi's. Four are
-this package's. A time that a writer has reserved but not announced counts as pending. The greatest completion time stays, because the next completion
-time must be above it. The newest commit with the table's columns stays, because readers look for it. The newest commit without a savepoint stays: for
-readers the timeline begins with the first such commit, and older instants count as completed. Instants that the trigger of compactions counts stay,
-too. Completed cleans and rollbacks are archived with the first newer commit. Savepoints, restores and indexing stay. Commits that changed no rows
-(checkpoints of readers) do not count, unless the timeline would grow to twice its limits.
+The oldest commits leave the active timeline first, until ``hoodie.keep.min.commits`` commits remain. A commit at or behind a limit stays. Most limits
+are Hudi's. Four are this package's. A time that a writer has reserved but not announced counts as pending. The commit with the greatest completion
+time stays, because the next completion time must be greater. The newest commit with the table's columns stays, because readers look for it. The
+newest commit
+without a savepoint stays: for readers the timeline begins with the first such commit, and older instants count as completed. Instants that the
+trigger of compactions counts stay, too. Completed cleans and rollbacks are archived with the first newer commit. Savepoints, restores and indexing
+stay. Commits that changed no rows (checkpoints of readers) do not count, unless the timeline would grow to twice its limits.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _MOST = 2
 
 @dataclass(frozen=True, slots=True)
 class ArchivalRules:
-    """The limits of the options. ``keep_max`` is None if a caller requested the run: then only ``keep_min`` counts."""
+    """The limits of the options. If a caller requested the run, ``keep_max`` is None, and only ``keep_min`` counts."""
 
     keep_min: int = 20
     keep_max: int | None = 30
@@ -79,10 +80,10 @@ class Limit:
 @dataclass(frozen=True, slots=True)
 @printable
 class ArchivalPlan:
-    """The instants to archive, by requested time; falsy, with the reason, when there are none.
+    """The instants to archive, by requested time. If there are none, the plan is false and has the reason.
 
-    ``due``: whether a commit would archive them now; if not, ``trigger`` says when it would. ``files`` and ``bytes`` are the sizes of these instants
-    on the active timeline, if they were counted.
+    ``due``: whether a commit would archive them now; otherwise ``trigger`` says when a commit will. ``files`` and ``bytes`` are the sizes of these
+    instants on the active timeline, if they were counted.
     """
 
     instants: tuple[Instant, ...] = ()
@@ -111,7 +112,7 @@ class ArchivalPlan:
 
 
 def plan_archival(state: ArchivalState, rules: ArchivalRules) -> ArchivalPlan:
-    """Return what to archive now. ``why_not`` of the plan also names the limit that keeps the rest."""
+    """Return the instants to archive now. ``why_not`` of the plan also names the limit that keeps the other instants."""
     restore = next((i for i in state.timeline if i.is_pending and i.action is Action.RESTORE), None)
     if restore is not None:
         return ArchivalPlan(why_not=f"the restore {restore.requested_time} is pending")

@@ -4,8 +4,8 @@ The process has registered as the plan's executor (``transaction/plan_executors.
 repeat the work of a dead one: a missing file counts as deleted. The metadata table's part is written before the lock, and published by the same
 decision.
 
-The plan may be old, or made by another program. So it is compared with the table before a file is deleted: files of the newest state, of savepoints
-and of holds stay, even if the plan lists them, and the completed clean does not name them.
+The plan may be old, or from another program. So it is compared with the table before a file is deleted. Files of the newest state, of savepoints and
+of holds stay even if the plan lists them; the completed clean does not name them.
 
 Base files are deleted before logs. So a reader of an older state notices the missing base file before it could miss a log.
 """
@@ -61,7 +61,7 @@ class Cleaned:
 class CleaningRun(PlanRun[PlannedClean, Cleaned]):
     """One execution of a plan. ``rounds`` counts the attempts to complete it; ``snapshot`` is the state in which files are chosen.
 
-    The next executor can repeat every step, so nothing has to be undone after a crash.
+    The next executor can repeat every step, so a crash needs no undo.
     """
 
     rounds: int = 0

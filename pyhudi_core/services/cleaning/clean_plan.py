@@ -1,7 +1,7 @@
-"""The plan of a clean: the files to delete. A value, and Hudi's Avro record for the timeline.
+"""The plan of a clean, as a value and as Hudi's Avro record: the files to delete.
 
-Specification, "Cleaning"; the record is ``HoodieCleanerPlan`` as releases 1.0 to 1.2 write it: version 2, paths with the table's location. When a
-plan is executed, only the names in its paths count, because a table can be moved.
+Specification, "Cleaning"; the record is ``HoodieCleanerPlan`` as releases 1.0 to 1.2 write it: version 2, paths with the table's location. An
+execution uses only the names in these paths, because a table can be moved.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ If one of these savepoints is deleted, the next plan reads all partitions.
 @dataclass(frozen=True, slots=True)
 @printable
 class CleaningPlan:
-    """What a clean would delete. False, with the reason, if there is nothing to delete and nothing to record.
+    """What a clean would delete. If there is nothing to delete and nothing to record, the plan is false and has the reason.
 
     Attributes:
         files: names of files by partition path.
         size: bytes of these files.
         file_groups: how many file groups lose files.
-        earliest: the oldest commit whose files all stay; None if the policy has none, or if the plan is only a part of what could go.
+        earliest: the oldest commit whose files all stay; None if the policy has no such commit, or if the plan has only a part of the files.
         last_commit: requested time of the newest commit when the plan was made.
         policy: Hudi's name of the policy.
         savepoints: requested times of the savepoints whose files stay.
-        why_not: why there is nothing to delete, or what keeps other files.
+        why_not: why there is nothing to delete, or why other files stay.
         trigger: the state of the options' trigger, such as ``3 of 1 commits since the last clean``.
         due: whether that trigger is reached.
         incremental: whether the plan read only partitions that changed since the last clean.
         table: the table's location, with which every path in Hudi's plans begins.
-        notes: why a clean without files is completed nevertheless: it records the commit from which later plans start.
+        notes: why a clean without files is still completed: it records the commit from which later plans start.
         refused: whether the plan is empty because the service would be refused.
     """
 
@@ -126,7 +126,7 @@ class CleaningPlan:
 @dataclass(frozen=True, slots=True)
 @printable
 class PlannedClean:
-    """A plan on the timeline, by this package or by Hudi.
+    """A plan of this package or of Hudi on the timeline.
 
     Attributes:
         files: names of files by partition path.
@@ -157,7 +157,7 @@ class PlannedClean:
         return PlannedClean(files, "", self.last_commit, self.policy, self.extra)
 
     def metadata(self, requested_time: str, took_ms: int, extra: Mapping[str, str]) -> dict[str, Any]:
-        """Return the content of the completed clean, as ``HoodieCleanMetadata``: these files are deleted."""
+        """Return the content of the completed clean (``HoodieCleanMetadata``), which names the deleted files."""
         return {
             "startCleanTime": requested_time,
             "timeTakenInMillis": took_ms,

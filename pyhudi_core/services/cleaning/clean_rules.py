@@ -1,14 +1,14 @@
-"""Decide which commits a clean keeps readable, and which slices of a file group it therefore deletes. Pure.
+"""Choose the commits that a clean keeps readable, and so the slices of a file group that it deletes. Pure.
 
-Specification, "Cleaning", with Hudi's three policies. One idea serves all of them. There is a completion time, the **horizon**. Every state of the
-table from the horizon on stays complete. The policy chooses the horizon: the completion of the commit before the last N (`KEEP_LATEST_COMMITS`), or
+Specification, "Cleaning", with Hudi's three policies. All policies have a **horizon**, which is a completion time: every state of the table from the
+horizon on stays complete. The policy chooses the horizon: the completion time of the commit before the last N commits (`KEEP_LATEST_COMMITS`), or
 some hours ago. The horizon is never later than a state that a pending write, a planned service or a slow reader may still read.
 
 Hudi's plans have only requested times, so the horizon becomes the **earliest** commit to retain. Its requested time is the smallest among the commits
 that completed after the horizon, and smaller than that of every pending instant. A slice is deleted if its requested time is smaller than that of the
-earliest commit, unless it is the newest such slice of its group, or the newest slice of the group. Why this keeps every state from the horizon on:
-assume that a state shows slice s, and that a later slice q of the group is also older than the earliest commit. Then the state does not contain q, so
-q completed after the horizon. So the earliest commit is not later than q, which contradicts the assumption.
+earliest commit, unless it is the newest such slice of its group, or the newest slice of the group. Proof that every state from the horizon on stays
+complete: assume that such a state shows slice s, and that a later slice q of the group is also older than the earliest commit. The state does not
+contain q, so q completed after the horizon. So the earliest commit is not later than q, which contradicts the assumption.
 """
 
 from __future__ import annotations
@@ -42,10 +42,8 @@ class Readers:
 
 @dataclass(frozen=True, slots=True)
 class Retained:
-    """What a clean retains. Slices with a requested time below ``before`` may be deleted. ``earliest`` is None if ``before`` is not the time of a
-    commit.
-
-    ``why_not``: why no file, or not more, may be deleted. ``nothing``: whether no file may be deleted.
+    """The limits of a clean. Slices with a requested time below ``before`` may be deleted. ``earliest`` is None if ``before`` is not the time of a
+    commit. ``why_not``: why no file, or no other file, may be deleted. ``nothing``: whether no file may be deleted.
     """
 
     before: str = ANY
@@ -64,9 +62,8 @@ def by_commits(timeline: Timeline, commits: int, readers: Readers) -> Retained:
     """Retain the states of the last ``commits`` commits, and the state before them, from which their changes are computed."""
     found = timeline.commits.instants
     if len(found) <= commits:
-        return Retained(
-            why_not=f"the timeline has {len(found)} commits, and the policy keeps the last {commits}", nothing=True
-        )
+        has = f"{len(found)} commit{'s' * (len(found) != 1)}"
+        return Retained(why_not=f"the timeline has {has}, and the policy keeps the last {commits}", nothing=True)
     return _retained(timeline, _completion(found[-commits - 1]), readers)
 
 
@@ -76,9 +73,8 @@ def by_time(timeline: Timeline, since: str, readers: Readers) -> Retained:
 
 
 def by_versions(timeline: Timeline, readers: Readers) -> Retained:
-    """Retain only the slices that somebody reads now. The number of slices decides how many others stay.
-
-    A reader that began after the newest commit reads the newest state. Its slices always stay.
+    """Retain the slices that readers use now; the number of versions determines which other slices stay. A reader that began after the newest commit
+    reads the newest state, whose slices always stay.
     """
     newest = max(map(_completion, timeline.commits), default="")
     held = [*pending_times(timeline, readers), *_savepoints_begun(timeline), *filter(None, [readers.since])]

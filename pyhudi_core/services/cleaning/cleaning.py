@@ -42,8 +42,8 @@ class CleaningResult(PlannedResult):
     Attributes:
         files: number of deleted files, including those that an earlier executor had deleted.
         partitions: number of their partitions.
-        kept: number of files of the plan that stayed, because the newest state, a savepoint, a hold or Iceberg metadata needs them.
-        why_kept: why Iceberg metadata needs files: it names them, and cannot follow the table.
+        kept: number of planned files that stayed, because the newest state, a savepoint, a hold or Iceberg metadata needs them.
+        why_kept: why Iceberg metadata needs files: it names them and cannot be synced.
     """
 
     service: ClassVar[str] = "cleaning"
@@ -70,7 +70,9 @@ class Cleaning(PlannedService[CleaningPlan, PlannedClean, CleaningResult]):
     noun = "clean"
 
     def after_commit(self, turn: Turn) -> bool:
-        """Plan a clean if it is due by the timeline that the commit found, or execute the plan; not if ``hoodie.clean.automatic`` is false."""
+        """Plan a clean if the timeline that the commit found says that it is due, or execute the plan. Do nothing if ``hoodie.clean.automatic`` is
+        false.
+        """
         options, timeline = self.context.options.cleaning, self.context.folder.latest or self.context.folder.load()
         cleans = [i for i in timeline if i.action is Action.CLEAN]
         last = max((i.requested_time for i in cleans if i.is_completed), default="")
@@ -102,7 +104,7 @@ class Cleaning(PlannedService[CleaningPlan, PlannedClean, CleaningResult]):
 
 
 def taking_all(context: TableContext) -> TableContext:
-    """Return the table with options that compact every group, delete every older slice, and sweep every file without an owner."""
+    """Return the table with options for which services compact every group, delete every older slice, and sweep every file without an owner."""
     options = context.options
     chosen = replace(
         options,

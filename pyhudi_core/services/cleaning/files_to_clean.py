@@ -1,7 +1,7 @@
 """Plan a clean from a state of the table: its timeline, its commits, and the names of its files. Opens no data file.
 
-As Hudi does, a plan reads only the partitions that commits have changed since the last clean, between its earliest retained commit and that of this
-one. It reads all partitions if no clean recorded its earliest commit, if a savepoint was deleted since, and under the policy by versions.
+As in Hudi, a plan reads only the partitions that commits changed between the earliest retained commit of the last clean and that of this clean. It
+reads all partitions in three cases: no clean recorded its earliest commit, a savepoint was deleted since that clean, or the policy is by versions.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ from pyhudi_core.conflicts.concurrent import pending_restores
 from pyhudi_core.conflicts.matrix import Verdict
 from pyhudi_core.errors import CorruptionError, ObjectNotFoundError, UnsupportedTableError
 from pyhudi_core.file_groups.listing import FileListing
-from pyhudi_core.file_groups.named_files import NamedFiles
-from pyhudi_core.file_groups.view import FileGroupView
+from pyhudi_core.file_groups.view import FileGroupView, NamedFiles
 from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.lazy import lazy
 from pyhudi_core.model.instant import Action, Instant, epoch_ms, format_time, is_time
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.opened_table.table_context import TableContext
-from pyhudi_core.options.upkeep import CleaningOptions
+from pyhudi_core.options.write_options import CleaningOptions
 from pyhudi_core.runtime.collection import collector_paused
 from pyhudi_core.savepoints.holds import read_holds
 from pyhudi_core.savepoints.savepoint_files import kept_files
@@ -54,7 +53,7 @@ def plan_cleaning(
 ) -> CleaningPlan:
     """Return what to clean in the state of a timeline. With ``triggered``, the plan is empty unless the trigger of the options is reached.
 
-    Raises nothing for tables that cannot be cleaned: the plan says why.
+    For a table that cannot be cleaned, no error is raised: the plan has the reason.
     """
     with collector_paused():
         return _plan(context, timeline, options, triggered=triggered)
@@ -132,7 +131,7 @@ def _why_empty(
 
 
 def refusal_of(context: TableContext) -> Refused | None:
-    """Say why this release cannot clean the table; None if it can."""
+    """Return why this release cannot clean the table; None if it can."""
     if not context.prefix:
         try:
             iceberg.refuse_others(context)
@@ -177,7 +176,7 @@ def last_clean(context: TableContext, timeline: Timeline) -> LastClean:
 
 
 def by_instant(before: Instant | None, now: Instant) -> Verdict | None:
-    """Return a verdict if an instant makes a plan outdated: a later savepoint or restore, or a restore that has not ended."""
+    """Return the verdict on an instant that makes a plan outdated: a later savepoint or restore, or a restore that has not ended. None for others."""
     if now.action is Action.SAVEPOINT and before is None:
         return Verdict.REPLAN
     return Verdict.ABORT if now.action is Action.RESTORE and (before is None or now.is_pending) else None

@@ -2,7 +2,7 @@
 
 Only files of completed instants are considered, so files of running writers stay. A base file counts as a slice only if its commit names it.
 Otherwise a file that a failed task left could count as the newest slice, and the real newest slice would be deleted. A slice is deleted completely,
-with all its logs and change logs, because readers would take the rest for a complete slice.
+with all its logs and change logs, because readers would regard the remaining files as a complete slice.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Removal:
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """The facts that decide about the files of a partition.
+    """The facts that determine which files of a partition are deleted.
 
     Attributes:
         visibility: the visibility of the newest state.

@@ -21,9 +21,8 @@ NewPrefix = Callable[[], str]
 
 @dataclass(frozen=True, slots=True)
 class BucketLimits:
-    """Larger buckets are split, smaller ones merged (bytes of a slice), while the partition keeps from ``least`` to ``most`` buckets.
-
-    None: the number of buckets does not change.
+    """The sizes (in bytes of a slice) above which buckets are split, and below which they are merged. The partition keeps between ``least`` and
+    ``most`` buckets. None: the number of buckets does not change.
     """
 
     split_above: float
@@ -51,7 +50,7 @@ def bucket_groups(
 
     Args:
         slices: the file groups that may be rewritten. Other file groups of the ring do not change.
-        gains: whether a new order of the rows of a bucket changes anything.
+        gains: whether sorting the rows of a bucket changes their order.
     """
     by_id = {piece.file_id: piece for piece in slices}
     here = [by_id.get(file_id) for file_id in ring.file_ids]

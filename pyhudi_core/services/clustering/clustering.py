@@ -2,11 +2,11 @@
 
 ``plan`` returns what would be clustered, ``schedule`` puts the plan on the timeline, and ``execute`` executes it. Any process may execute the plan,
 also Hudi. The plan is Hudi's record, the pending instant is a ``clustering``, and the completed one is a ``replacecommit`` of the operation CLUSTER.
-Rows keep their commit times, so a clustering changes the result of no query, and incremental queries and change queries do not show it.
+Rows keep their commit times. So a clustering changes no query result, and incremental queries and change queries do not show it.
 
-While a clustering is planned, a write that changes one of its file groups conflicts with it, as Hudi's default strategy says. With
-``hoodie.clustering.updates.strategy=allow`` the write may commit. Then the clustering is given up: nothing of it is committed, and its plan is
-removed. `cancel` removes a plan that no process will execute, so that the plan blocks no more writes.
+A write that changes a file group of a planned clustering conflicts with it, as with Hudi's default strategy. With
+``hoodie.clustering.updates.strategy=allow`` the write may commit. Then the clustering is cancelled: nothing of it is committed, and its plan is
+removed. `cancel` removes a plan that no process will execute, so that the plan no longer blocks writes.
 """
 
 from __future__ import annotations
@@ -74,9 +74,8 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringWork, ClusteringResult
     noun = "clustering"
 
     def cancel(self, instant: Instant | str) -> bool:
-        """Remove a plan, and the files of its executor. Returns False if the plan is not pending (any more).
-
-        A running execution can no longer commit. Raises `InvalidOptionError` if the instant is not a clustering.
+        """Remove a plan and the files of its executor. A running execution can no longer commit. Returns False if the plan is not pending, or no
+        longer pending. Raises `InvalidOptionError` if the instant is not a clustering.
         """
         time = self._time_of(instant)
         assert time is not None, "an instant was given"
@@ -93,7 +92,7 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringWork, ClusteringResult
         return done
 
     def after_commit(self, turn: Turn) -> bool:
-        """Execute plans, cluster or plan, as the options say.
+        """Execute plans, cluster or plan, depending on the options.
 
         With ``hoodie.clustering.inline``: execute the plans that no process executes, and cluster if that is due. With
         ``hoodie.clustering.schedule.inline``: plan if that is due.

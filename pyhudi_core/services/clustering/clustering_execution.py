@@ -5,10 +5,10 @@ changed them; only the name of the file is new. The slices are read as readers s
 
 1. For an order along a curve, tasks read a sample of the sort columns (``services/clustering/row_curve.py``).
 2. On Spark, tasks read the slices, and a shuffle brings the rows of each new file together, sorted. Each task writes its new files one after the
-   other. Without Spark, this way is used for groups that become several sorted files and certainly fit into pyhudi.clustering.memory.bytes.
+   other. Without Spark, groups are written in the same way if they become several sorted files and certainly fit into pyhudi.clustering.memory.bytes.
 3. Without Spark, other groups are written one after the other in bounded memory (``services/clustering/streamed.py``).
 
-A clustering of buckets sends each row to the bucket that has its hash after the clustering, and publishes the new ranges of hashes with its commit
+A clustering of buckets sends each row to the new bucket of its hash, and publishes the new ranges of hashes with its commit
 (``services/clustering/rings.py``).
 
 If a planned file group was changed meanwhile, nothing is committed (specification, "Table Service/Writer Concurrency").
@@ -23,8 +23,7 @@ import pyarrow as pa
 
 from pyhudi_core.conflicts.concurrent import refuse_conflicts
 from pyhudi_core.conflicts.conflict import Touched
-from pyhudi_core.engine.base import SORT, TASK, Dataset, TaskInfo
-from pyhudi_core.engine.grouping import dealt, runs, without_slots
+from pyhudi_core.engine.base import SORT, TASK, Dataset, TaskInfo, dealt, runs, without_slots
 from pyhudi_core.errors import UnsupportedTableError
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file import BaseFileReader
@@ -268,7 +267,7 @@ def _is_cut_by_rows(group: ClusteringGroup, order: RowOrder) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ClusterTask:
-    """Task function: gets sorted rows, and yields rows of `WRITTEN`. The payload has the partition and the file id for each number of a new file."""
+    """Task function: takes sorted rows, and yields rows of `WRITTEN`. The payload maps the number of each new file to its partition and file id."""
 
     open_runtime: OpenRuntime
     settings: HandleSettings

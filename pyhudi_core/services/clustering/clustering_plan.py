@@ -1,9 +1,9 @@
-"""The plan of a clustering: which file slices are rewritten together, in which order. A value, and Hudi's Avro record for the timeline.
+"""The plan of a clustering, as a value and as Hudi's Avro record: which file slices are rewritten together, and the order of the rows.
 
 Specification, "Re-writing"; the record is ``HoodieRequestedReplaceMetadata`` with a ``HoodieClusteringPlan``, as releases 1.0 to 1.2 write it. File
 paths in the record are absolute, as Hudi's executor needs them. This package uses only the file names, so a table may be moved between plan and
-execution. Hudi's plan names the sort columns and not the kind of order. This package's plan names both; an executor that does not know the second key
-ignores it.
+execution. Hudi's plan names only the sort columns. This package's plan also names the kind of order; an executor that does not know this key ignores
+it.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class ClusteringGroup:
     """Slices of one partition that are rewritten together, and the number of new file groups.
 
     Attributes:
-        children: with consistent hashing: the new ranges of hashes. The rows go to the new file groups by their hashes.
+        children: with consistent hashing, the new ranges of hashes: the hash of a row's key determines its new file group.
         sequence: the sequence number of the consistent hashing metadata on which the plan is based.
     """
 
@@ -126,12 +126,12 @@ class ClusteringGroup:
 @dataclass(frozen=True, slots=True)
 @printable
 class ClusteringPlan:
-    """What a clustering would rewrite; false, with the reason, if there is nothing to rewrite.
+    """What a clustering would rewrite. If there is nothing to rewrite, the plan is false and has the reason.
 
     Attributes:
         groups: the slices that are rewritten together.
         order: the order of rows in the new files.
-        why_not: why there is nothing to rewrite, or what was omitted.
+        why_not: why there is nothing to rewrite, or which slices were omitted.
         trigger: the state of the options' trigger, such as ``3 of 4 commits``.
         due: whether that trigger is reached.
         location: the table's location, for the absolute paths of the record.
@@ -221,7 +221,7 @@ class ClusteringWork:
 
     @property
     def is_of_buckets(self) -> bool:
-        """Whether the plan splits and merges buckets of consistent hashing, or moves them to new file groups."""
+        """Whether the plan splits, merges or moves buckets of consistent hashing."""
         return bool(self.groups) and bool(self.groups[0].children)
 
     @property

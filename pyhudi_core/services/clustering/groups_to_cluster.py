@@ -1,7 +1,7 @@
 """Plan a clustering from a state of the table, and check the plan under the lock before it goes on the timeline.
 
-The plan strategy chooses the slices that are rewritten together (the rules below, and `buckets`). With consistent hashing a partition has only one
-planned clustering at a time, because each clustering changes the ranges of hashes of the previous one.
+The plan strategy chooses the slices that are rewritten together (the rules below, and `buckets`). With consistent hashing, a partition has at most
+one planned clustering at a time, because each clustering changes the ranges of hashes.
 
 Plans are made from listings, commits and pending plans; no data file is opened. File groups in pending plans are omitted. Under the lock, no planned
 file group may have changed since the plan was made: a log file that is not in the plan would be lost with its file group.
@@ -51,8 +51,8 @@ from pyhudi_core.write.states import load
 def plan_clustering(context: TableContext, timeline: Timeline, *, triggered: bool = False) -> ClusteringPlan:
     """Return what to cluster in the state of a timeline. With ``triggered``, the plan is empty unless the trigger of the options is reached.
 
-    Raises `InvalidOptionError` for sort columns that the table does not have or that have no order. A table that cannot be clustered raises nothing:
-    the plan says why.
+    Raises `InvalidOptionError` for sort columns that the table does not have or that have no order. For a table that cannot be clustered, no error is
+    raised: the plan has the reason.
     """
     options = context.options.clustering
     trigger = _trigger(context, timeline)
@@ -115,7 +115,7 @@ def refuse_unsortable(schema: pa.Schema, order: RowOrder) -> None:
 
 
 def outdating(transaction: Transaction, plan: ClusteringPlan) -> Outdating:
-    """Return what makes a plan outdated: a planned file group, or the ranges of hashes of its partition, were changed or planned."""
+    """Return what makes a plan outdated: another process changed or planned one of its file groups, or the ranges of hashes of its partition."""
     ranges = partial(_refuse_other_ranges, transaction, plan) if plan.kind == CONSISTENT_BUCKET else None
     return Outdating(plan.file_groups, also=ranges)
 
@@ -218,8 +218,7 @@ class WrittenSince:
 
 
 def written_since(context: TableContext, timeline: Timeline) -> WrittenSince:
-    """Return the input of a commit-based plan. It begins after the commit of the options, or after the last commit that an earlier plan has
-    considered.
+    """Return the input of a commit-based plan: the commits after the commit of the options, or after the last commit that an earlier plan considered.
 
     Only commits of the active timeline are read. File groups that clusterings and overwrites have written are omitted, as in Hudi 1.2.
     """
@@ -369,7 +368,7 @@ def groups_of(slices: Sequence[FileSlice], options: ClusteringOptions, default_b
 
 
 def gains(group: ClusteringGroup, order: RowOrder, laid_out: LaidOut) -> bool:
-    """Say whether a rewrite changes anything: fewer files, merged logs, or another order of the rows."""
+    """Return whether a rewrite has an effect: fewer files, merged logs, or another order of the rows."""
     if group.outputs < len(group.slices) or any(piece.logs for piece in group.slices):
         return True
     if not order.columns:

@@ -36,7 +36,7 @@ class ByHash:
 
     @classmethod
     def of(cls, hashing: Hashing, ring: HashingMetadata, group: ClusteringGroup, first: int) -> ByHash:
-        """Return the assignment of a group whose new files are numbered from ``first``, in the order of its changes."""
+        """Return the assignment for a group. Its new files have numbers from ``first`` on, in the order of its changes."""
         numbers = {file_id: first + number for number, file_id in enumerate(new_file_ids(group))}
         found = np.array([numbers.get(file_id, -1) for file_id in ring.file_ids], np.int64)
         return cls(hashing, np.array([end for end, _ in ring.nodes], np.int64), found)
@@ -82,7 +82,7 @@ def new_groups(wave: Sequence[ClusteringGroup], hashing: Hashing | None, rings: 
     Args:
         hashing: how keys of buckets are hashed; None if the groups are not of buckets.
         rings: the ranges of their partitions after the clustering.
-        alone: there is one group whose sorted rows decide where its files end; its slices are read together.
+        alone: there is one group, whose sorted rows determine where its files end; its slices are read together.
     """
     files: list[tuple[str, str | None]] = []
     pieces: list[Piece] = []

@@ -2,7 +2,7 @@
 HILBERT).
 
 The values of each column first become small numbers. Each column is divided into parts with about equally many rows; a value's number is the number
-of its part. So all columns have the same weight, whatever their values are. The bounds of the parts come from a sample of the rows (`sample`,
+of its part. So all columns have the same weight, independent of their values. The bounds of the parts come from a sample of the rows (`sample`,
 `bounds_of`), as in Hudi's build method SAMPLE. The position on the curve only determines the order of rows; no query result depends on it.
 
 All functions work on complete columns in NumPy; their loops run over columns and bits.

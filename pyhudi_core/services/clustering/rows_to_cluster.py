@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from pyhudi_core.engine.base import TaskInfo
-from pyhudi_core.engine.grouping import slotted, with_slots
+from pyhudi_core.engine.base import TaskInfo, slotted, with_slots
 from pyhudi_core.merge.merged_slice import Merging, merged_batches
 from pyhudi_core.model.meta_fields import FILE_NAME, RECORD_KEY
 from pyhudi_core.services.clustering.clustering_plan import LINEAR, RowOrder

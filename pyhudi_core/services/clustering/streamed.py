@@ -2,8 +2,8 @@
 
 Unsorted rows are written in the order in which they are read; sorted rows pass through a sort that spills.
 
-A unit is a set of slices that must be read together: the slices of one new file, of a group whose sorted rows decide where its files end, or of a
-group of buckets. The sort, the logs of one slice, and one row group of each open file bound the memory.
+A unit is a set of slices that must be read together: the slices of one new file, of a group whose sorted rows determine where its files end, or of a
+group of buckets. Memory holds the sort, the logs of one slice, and one row group of each open file.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.engine.base import SORT, TaskInfo
-from pyhudi_core.engine.grouping import runs, without_slots
+from pyhudi_core.engine.base import SORT, TaskInfo, runs, without_slots
 from pyhudi_core.engine.local import row_order
 from pyhudi_core.services.clustering.new_groups import Piece
 from pyhudi_core.services.clustering.rows_to_cluster import SliceReading
@@ -30,9 +29,8 @@ from pyhudi_core.write.tasks import files_batch
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Slices that are read together, and their new files: by number (partition, file id).
-
-    ``cut``: the sorted rows are cut into files; otherwise each row has the number of its file.
+    """Slices that are read together, and their new files (partition, file id) by number. ``cut``: the sorted rows are cut into files; otherwise each
+    row has the number of its file.
     """
 
     name: str
@@ -218,9 +216,8 @@ class SpilledSort:
 
 
 def merged(runs: Sequence[Iterator[pa.RecordBatch]], schema: pa.Schema, by: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of sorted runs in one order.
-
-    Each step sorts one batch of every run together. Rows up to the first end of a batch are next, because no run has smaller ones left.
+    """Yield the rows of sorted runs in one order. Each step sorts one batch of every run together. Rows up to the smallest last row of these batches
+    come next, because no run has smaller rows left.
     """
     empty = schema.empty_table()
     heads = [empty] * len(runs)

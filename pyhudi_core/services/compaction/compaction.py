@@ -3,8 +3,8 @@
 ``plan`` returns what would be compacted, ``schedule`` puts the plan on the timeline, and ``execute`` executes it. Any process may execute the plan,
 also Hudi. The plan is Hudi's record, and the completed instant is a ``commit`` of the operation COMPACT. Writers continue while a compaction is
 planned or runs: their log files belong to the next file slice. Rows keep their commit times, so a compaction changes no query result, except that
-read-optimized queries then show the rows of the logs. (A compaction also removes deletes. Decision 0039 says which older rows writes reject, so that
-these rows do not reappear after the compaction, and which ones they accept.)
+read-optimized queries then show the rows of the logs. (A compaction also removes deletes. Decision 0039 says which older rows a write rejects, so
+that they do not reappear after the compaction, and which it accepts.)
 
 A plan is executed by one process at a time. A second process stops at once and names the executing process. `take_over` finishes the executions of
 dead processes.
@@ -79,8 +79,8 @@ class Compaction(PlannedService[CompactionPlan, tuple[FileSlice, ...], Compactio
     def after_commit(self, turn: Turn) -> bool:
         """With ``hoodie.compact.inline``: execute the plans that no process executes, and compact if that is due.
 
-        Without that option: do the same with the strategy ``many_logs``, if the commit wrote to a slice with many logs. This check reads only the
-        commit.
+        Without this option: do the same with the strategy ``many_logs``, if the commit wrote to a slice with many logs. To check this, only the
+        commit is read.
         """
         options = self.context.options
         if options.compaction.inline:

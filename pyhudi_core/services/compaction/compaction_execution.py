@@ -5,7 +5,7 @@ base file and the logs of each slice, so concurrent writers do not change the re
 does, with the metadata table's part in the same decision. It completes the instant of the plan as a ``commit``.
 
 File groups that were replaced meanwhile (by an overwrite or a clustering) are omitted, because a base file in them could become visible again when
-the replacement is archived. If a file group is replaced while the files are written, the commit is made again without it.
+the replacement is archived. If a file group is replaced while the files are written, the commit is made again without this file group.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class CompactionTask:
 
 
 def without_groups(written: Written, gone: frozenset[Group]) -> Written:
-    """Return the written files without those of these groups."""
+    """Return the written files, without the files of these groups."""
     stats = tuple(stat for stat in written.stats if (stat.partition, stat.file_id) not in gone)
     if len(stats) == len(written.stats):
         return written

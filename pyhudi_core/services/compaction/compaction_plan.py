@@ -1,4 +1,4 @@
-"""The plan of a compaction: which file slices become base files. A value, and Hudi's Avro record for the timeline.
+"""The plan of a compaction, as a value and as Hudi's Avro record: which file slices become base files.
 
 Specification, "Compaction"; the record is ``HoodieCompactionPlan`` as releases 1.0 to 1.2 write it: version 2, file names without folders, and the
 five metrics that Hudi's strategies compare (whole mebibytes, as Hudi divides).
@@ -33,7 +33,9 @@ _LOG_STRATEGY = {
 @dataclass(frozen=True, slots=True)
 @printable
 class CompactionOperation:
-    """One file slice to rewrite; the expected size of a new base file if there is none yet; and the full path of the file with a skeleton's rows."""
+    """One file slice to rewrite. It has the expected size of the base file if the slice has none, and for a skeleton the full path of the file with
+    its rows.
+    """
 
     piece: FileSlice
     default_bytes: int = 0
@@ -87,11 +89,11 @@ class CompactionOperation:
 @dataclass(frozen=True, slots=True)
 @printable
 class CompactionPlan:
-    """What a compaction would rewrite; false, with the reason, if there is nothing to rewrite.
+    """What a compaction would rewrite. If there is nothing to rewrite, the plan is false and has the reason.
 
     Attributes:
         operations: the slices, in the order of the strategy.
-        why_not: why there is nothing to rewrite, or what was omitted.
+        why_not: why there is nothing to rewrite, or which slices were omitted.
         trigger: the state of the options' trigger, such as ``3 of 5 delta commits``.
         due: whether that trigger is reached.
         log_only: whether the logs become one log instead of a base file (log compaction).
@@ -160,7 +162,7 @@ class CompactionPlan:
 
 
 def decode(data: bytes, path: str) -> tuple[FileSlice, ...]:
-    """Return the slices of a plan by this package or by Hudi. The plan has only the total size of all logs. Raises `CorruptTimelineError`."""
+    """Return the slices of a plan of this package or of Hudi. A plan has only the total size of all logs. Raises `CorruptTimelineError`."""
     record = decode_record(data, RECORD, path=path) if data else {}
     try:
         return tuple(_slice(operation) for operation in record.get("operations") or ())

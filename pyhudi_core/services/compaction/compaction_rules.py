@@ -1,4 +1,4 @@
-"""Decide when a compaction is due, and which slices it takes first: Hudi's triggers and strategies, by Hudi's options. Pure.
+"""Decide when a compaction is due, and which slices come first, by Hudi's triggers, strategies and options. Pure.
 
 Specification, "Compaction"; the rules are those of release 1.0.2. A trigger counts only in inline and automatic mode: ``table.compaction.run()``
 compacts every slice with logs. A bounded strategy takes operations until the mebibytes that they read and write reach the bound, including the
@@ -58,7 +58,7 @@ def trigger_of(timeline: Timeline, options: CompactionOptions, now: str) -> Trig
 
 
 def counted_from(timeline: Timeline, options: CompactionOptions, now: str) -> str | None:
-    """Return the requested time of the first instant that `trigger_of` needs. Without older instants its result is the same.
+    """Return the requested time of the first instant that `trigger_of` needs; older instants do not change its result.
 
     Hudi keeps the same instants for triggers by number (``CompactionUtils.getEarliestInstantToRetainForCompaction``). Hudi keeps none for triggers by
     time, so the archival of the last compaction resets their time.

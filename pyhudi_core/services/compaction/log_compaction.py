@@ -1,8 +1,8 @@
 """Log compaction: the log files of a file group become one log file, without a new base file (specification, "Log Compaction").
 
 ``plan`` returns the file groups with many logs, ``schedule`` puts the plan on the timeline as a ``logcompaction``, and ``execute`` completes it as a
-``deltacommit`` of the operation LOG_COMPACT. A log compaction rewrites no base file, so it costs little if updates are few and base files large. Rows
-keep their commit times, so it changes no query result. The old logs stay until a compaction and a clean.
+``deltacommit`` of the operation LOG_COMPACT. A log compaction rewrites no base file, so it is cheap if there are few updates and large base files.
+Rows keep their commit times, so it changes no query result. The old logs stay until a compaction and a clean.
 
 A plan is executed by one process at a time; `take_over` finishes the executions of dead processes.
 """

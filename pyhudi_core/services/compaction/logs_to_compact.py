@@ -28,7 +28,7 @@ UNMERGED_KEY = "pyhudi.log_compaction.unmerged"
 def plan_log_compaction(context: TableContext, timeline: Timeline) -> CompactionPlan:
     """Return what to compact in the state of a timeline: every file group with at least ``hoodie.log.compaction.blocks.threshold`` logs.
 
-    Raises nothing for tables whose logs cannot be compacted: the plan says why.
+    For a table whose logs cannot be compacted, no error is raised: the plan has the reason.
     """
     config = context.config
     if config.table_type is not TableType.MERGE_ON_READ:

@@ -2,8 +2,8 @@
 
 A plan names the base file and the logs of each chosen file group. The logs are exactly those whose commits completed before the plan's requested
 time. An earlier log that the plan does not name would be lost; a later log belongs to the slice after the compaction (``file_groups/slice.py``). The
-reserved requested time is above everything on the timeline, and the plan is made from the timeline that the reservation has read. So only a commit
-that was being published at this moment can be missing. `outdating` detects such a commit under the lock.
+reserved requested time is above all times on the timeline, and the plan is made from the timeline that the reservation read. So only a commit that
+was being published at this moment can be missing. `outdating` detects such a commit under the lock.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from pyhudi_core.write.states import load
 def plan_compaction(context: TableContext, timeline: Timeline, *, triggered: bool = False) -> CompactionPlan:
     """Return what to compact in the state of a timeline. With ``triggered``, the plan is empty unless the trigger of the options is reached.
 
-    Reads listings and pending plans; no data file. Raises nothing for tables that cannot be compacted: the plan says why.
+    Reads listings and pending plans, and no data file. For a table that cannot be compacted, no error is raised: the plan has the reason.
     """
     if context.config.table_type is not TableType.MERGE_ON_READ:
         return CompactionPlan(why_not="the table is copy-on-write, so it has no log files")

@@ -1,8 +1,8 @@
 """Expiry: partitions that are older than the limit of the table's options are deleted (Hudi's "partition TTL").
 
 ``plan`` shows the partitions, their rows and bytes. ``run`` deletes them by one commit of Hudi's operation DELETE_PARTITION; older states can be read
-until a clean. Hudi has no plan of it on the timeline, so ``schedule`` returns None. A partition that a writer changes meanwhile is checked again, and
-stays if it is no longer expired.
+until a clean. Hudi has no plan of an expiry on the timeline, so ``schedule`` returns None. If a writer changes a partition in the meantime, the
+partition is checked again, and stays if it is no longer expired.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Expiry(TableService[ExpiryResult]):
         return plan_expiry(self.context, self.context.folder.load())
 
     def schedule(self) -> Instant | None:
-        """None: Hudi knows no scheduled expiry. Use `run`, from any process."""
+        """Return None: Hudi has no scheduled expiry. Use `run`, in any process."""
         return None
 
     def take_over(self) -> ExpiryResult:

@@ -37,7 +37,7 @@ class ExpiredPartition:
 
     Attributes:
         path: the partition path.
-        since: the instant time that decides the expiry: that of its last write, or of its creation.
+        since: the time that determines the expiry: the instant time of its last write, or of its creation.
         slices: its newest file slices.
     """
 
@@ -54,7 +54,7 @@ class ExpiredPartition:
 @dataclass(frozen=True, slots=True)
 @printable
 class ExpiryPlan:
-    """The partitions that would be deleted; false, with the reason, if there are none.
+    """The partitions to delete. If there are none, the plan is false and has the reason.
 
     Attributes:
         partitions: the longest expired first.

@@ -1,9 +1,10 @@
-"""Drop indexes: one decision unlists partitions of the metadata table, and then their files are removed (specification, "Metadata Table").
+"""Drop indexes: one decision removes partitions of the metadata table from the list, and then their files are deleted (specification, "Metadata
+Table").
 
-The decision depends on a reservation, as does the removal of the complete metadata table (``services/metadata/metadata_tables.py``). Before it, plans
-that would build one of the indexes, or an index that needs one of them, are cancelled; later plans are detected under the lock. The files are listed
-before the decision, so files of a later build stay. If the process dies before the removal of the files, the next build of the index removes them.
-The same decision removes the definitions of indexes on columns.
+The decision depends on a reservation, as does the removal of the complete metadata table (``services/metadata/metadata_tables.py``). Before the
+decision, plans that would build one of the indexes, or an index that needs one of them, are cancelled; later plans are detected under the lock. The
+files are listed before the decision, so files of a later build stay. If the process dies before the removal of the files, the next build of the index
+removes them. The same decision removes the definitions of indexes on columns.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from pyhudi_core.write.retrying import Retries
 
 
 def with_dependents(partitions: Sequence[str], listed: Sequence[str]) -> tuple[str, ...]:
-    """Return these partitions, and the listed partitions that cannot exist without them.
+    """Return these partitions and the listed partitions that depend on them.
 
     Statistics of partitions are made with the column statistics; a secondary index needs the record index.
     """
@@ -47,7 +48,7 @@ def with_dependents(partitions: Sequence[str], listed: Sequence[str]) -> tuple[s
 
 
 def drop_partitions(context: TableContext, partitions: Sequence[str]) -> Dropped:
-    """Drop partitions with their dependents; other writers may write meanwhile. False if none of them was listed, being built, or planned.
+    """Drop partitions with their dependents, while other writers may write. Return False if none of them was listed, being built, or planned.
 
     Raises `InvalidOptionError` for ``files``, which every metadata table needs, and `CommitAbortedError` if a process builds one of them.
     """

@@ -127,16 +127,16 @@ class Indexes(OfTable):
 
         Args:
             name: an index of the complete table, such as ``record_index``; or a name for an index on a column.
-            columns: one or more column names; none for an index of the complete table. All record key columns together mean the record index,
-                whatever the name.
+            columns: one or more column names; none for an index of the complete table. All record key columns together mean the record index, under
+                any name.
             using: ``column_stats``: an index on an expression of the column; omit it for a secondary index.
             options: options of an expression: ``expr`` (year, month, day, hour, lower or from_unixtime), and ``format`` for the last one.
             if_not_exists: an existing index is not an error.
             spark: a session on which the index is built; None builds it in this process.
             progress: called with the current work, the number of finished steps, and the number of all steps.
 
-        Raises `InvalidOptionError` if the arguments name no index, if the index exists, or if an index of this name is planned on something else;
-        `UnsupportedTableError` for a kind that this release does not make; and as `Indexing.run`.
+        Raises `InvalidOptionError` if the arguments name no index, if the index exists, or if an index of this name is planned for other columns;
+            `UnsupportedTableError` for a kind that this release does not make; and as `Indexing.run`.
         """
         wanted = self._wanted(name, columns, using, options)
         definition = self._definition(wanted)
@@ -165,7 +165,7 @@ class Indexes(OfTable):
     ) -> bool:
         """Say whether the table has this index already; arguments as for `create`.
 
-        Raises `InvalidOptionError` if an index of this name is on something else.
+        Raises `InvalidOptionError` if an index of this name is on other columns.
         """
         wanted = self._wanted(name, columns, using, options)
         definition = self._definition(wanted)

@@ -73,7 +73,7 @@ def described(context: TableContext, partitions: Sequence[str]) -> str:
 
 
 def of_table(context: TableContext, plan: IndexingPlan) -> IndexingPlan:
-    """Return the plan with the table's files, and the bytes that are read as rows, for its figures. The plan itself does not need them."""
+    """Return the plan with the number of the table's files and the bytes of rows to read. Only the figures of the plan need them."""
     if not plan:
         return plan
     files = [file for piece in load(context).view.all_slices() for file in piece.files]

@@ -65,7 +65,7 @@ class IndexingResult(PlannedResult):
         return bool(self.instants or self.names)
 
     def and_then(self, later: IndexingResult) -> IndexingResult:
-        """Return both together, with the partitions of both."""
+        """Return the sum of both results, with the partitions of both."""
         return replace(PlannedResult.and_then(self, later), names=tuple(dict.fromkeys((*self.names, *later.names))))
 
     @classmethod
@@ -158,10 +158,10 @@ class Indexing(PlannedService[IndexingPlan, IndexingWork, IndexingResult]):
 def cancel_plan(context: TableContext, plan: Instant, work: IndexingWork | None) -> bool:
     """Remove the plan of an indexing, what was built for it, and the definitions of its indexes. Returns False if the plan has ended.
 
-    The process first registers as the plan's executor. So no other process builds the indexes at the same time, and a sleeping one cannot complete
+    The process first registers as the plan's executor. So no other process builds the indexes at the same time, and a paused process cannot complete
     them. The built files are removed before the requested file: a process that dies here leaves a plan, which can be executed or cancelled again. The
-    definitions are removed after the plan, which needs them; readers ignore a leftover definition. Raises `CommitAbortedError` if a process executes
-    the plan.
+    plan needs the definitions, so they are removed after the plan; readers ignore a leftover definition. Raises `CommitAbortedError` if a process
+    executes the plan.
     """
     begun = plan_executors.begin_execution(context, plan, by_name=True)
     if isinstance(begun, Refusal):

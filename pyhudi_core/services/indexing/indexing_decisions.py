@@ -4,12 +4,13 @@ Each decision is made under the lock, as a commit is (``transaction/decision.py`
 
 1. *begin* makes empty file groups and lists the partitions as being built. From then on every commit writes to these partitions, or is refused and
    planned again. The timeline found under the lock is the **base** of the indexing: the base files are made from that state.
-2. *fill* publishes the base files. A write that read the metadata table before is planned again, so every later commit has seen the complete index.
+2. *fill* publishes the base files. A write that read the metadata table before this decision is planned again, so every later commit has seen the
+   complete index.
 3. *end* lists the partitions for readers, and completes the instant.
 4. *take back* unlists the partitions. Afterwards their files are removed.
 
-Files are removed by name, and the names are listed before the decision; a folder is never removed. So a process that sleeps at the wrong moment
-removes no file of its successor.
+Files are removed by name, and the names are listed before the decision; a folder is never removed. So a process that is paused at any moment removes
+no file of its successor.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
 The process has registered as the plan's executor (``transaction/plan_executors.py``). Phase one lists the partitions as being built. The base files
 are made from the state of the table at that moment. Every later commit adds its entries in log files of the same file groups. Phase two checks these
-commits: if a commit of another program added no entries, the build is given up. Then no file of it stays, and it may begin again. Otherwise the
-partitions are listed for readers.
+commits: if a commit of another program added no entries, the build stops. Its files are removed, and it may begin again. Otherwise the partitions are
+listed for readers.
 
-A record index needs another check. Before its base files exist, writers cannot see in it that a key is already in another partition. So the keys of
-these commits are looked up afterwards.
+A record index needs another check. Before its base files exist, writers cannot find out from it that a key is already in another partition. So the
+keys of these commits are looked up later.
 
 Files of a dead executor cannot be used: its successor unlists the partitions, removes their files, and builds them again.
 """
@@ -266,7 +266,7 @@ class LoggedCommits:
     known: set[Instant] = field(default_factory=set)
 
     def outside(self) -> None:
-        """Check before the lock, so that less remains to be read under the lock. Raises as `refuse_unlogged`."""
+        """Check before the lock, to read less under the lock. Raises as `refuse_unlogged`."""
         self.refuse_unlogged(self.transaction.context.folder.load())
 
     def refuse_unlogged(self, found: Timeline) -> None:
@@ -322,7 +322,7 @@ _MOVED = pa.schema([("key", pa.string()), ("partition", pa.string()), ("file_id"
 
 
 def refuse_keys_elsewhere(context: TableContext, snapshot: Snapshot) -> None:
-    """Raise `DuplicateKeyError` if a key is in a file group that the index no longer names for it.
+    """Raise `DuplicateKeyError` if a key is in a file group, and the index names another file group for this key.
 
     ``snapshot``: the state in which the base files were published.
     """

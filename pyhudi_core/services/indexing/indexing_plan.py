@@ -1,4 +1,4 @@
-"""The plan of an indexing: which partitions of the metadata table are built. A value, and Hudi's Avro record for the timeline.
+"""The plan of an indexing, as a value and as Hudi's Avro record: which partitions of the metadata table are built.
 
 Specification, "Indexing"; the records are ``HoodieIndexPlan`` (requested) and ``HoodieIndexCommitMetadata`` (completed) as release 1.0 writes them.
 """
@@ -31,7 +31,7 @@ class IndexingPlan:
         up_to: the requested time of the newest commit at planning. The execution builds from the state at its own beginning. Empty for an index that
             is built in one decision, up to the newest commit at that time.
         why_not: why nothing would be built.
-        files: number of the table's files from which they would be built.
+        files: number of the table's files from which the partitions would be built.
         definitions: definitions of indexes on columns among the partitions; they are published with the plan.
         size: size of these files in bytes if rows are read; 0 for statistics and bloom filters, which are made from footers.
         refused: whether the plan is empty because the service would be refused.

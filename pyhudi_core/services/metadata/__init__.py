@@ -1,4 +1,3 @@
-"""Services of the metadata table itself: `metadata_compaction`, `metadata_cleaning` and `metadata_archival`.
-
-`metadata_tables` makes, rebuilds and removes a metadata table.
+"""Services of the metadata table itself: `metadata_upkeep` (their base, cleaning, archival) and `metadata_compaction`. `metadata_tables` makes,
+rebuilds and removes a metadata table.
 """

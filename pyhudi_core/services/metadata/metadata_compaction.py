@@ -1,7 +1,7 @@
 """Compaction of the metadata table: its log files become HFile base files (specification, "Metadata Table").
 
-The metadata table is a table of its own, and this is its compaction service: a plan in Hudi's form on its timeline, an executor, and a commit that is
-decided as every commit is. All file groups with logs are compacted at once, as in Hudi, and after the same number of delta commits
+The metadata table is a separate table, and this is its compaction service: a plan in Hudi's form on its timeline, an executor, and a commit with a
+decision like every commit. All file groups with logs are compacted at once, as in Hudi, and after the same number of delta commits
 (``hoodie.metadata.compact.max.delta.commits``). Commits to the data table run the compaction when it is due.
 
 A log of the metadata table counts only if its instant has completed in the data table, too (``metadata_table/slices.py``). A base file always counts.
@@ -31,7 +31,7 @@ from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.compaction.compaction import Compaction, CompactionResult
 from pyhudi_core.services.compaction.compaction_plan import CompactionOperation, CompactionPlan
 from pyhudi_core.services.compaction.compaction_rules import trigger_of
-from pyhudi_core.services.metadata.at_metadata_table import NONE, AtMetadataTable
+from pyhudi_core.services.metadata.metadata_upkeep import NONE, AtMetadataTable
 from pyhudi_core.services.plan_run import PlanRun
 from pyhudi_core.services.progress import Steps
 from pyhudi_core.services.service import Execution, Turn
@@ -46,7 +46,7 @@ _DEFAULT_BYTES = 120 << 20
 
 
 class MetadataCompaction(AtMetadataTable[CompactionPlan, tuple[FileSlice, ...], CompactionResult], Compaction):
-    """Compaction of the metadata table of one table; made from the data table's context."""
+    """Compaction of the metadata table of one table. It is made from the data table's context."""
 
     name = "metadata_compaction"
     summary = "rewrite the log files of the metadata table as base files"

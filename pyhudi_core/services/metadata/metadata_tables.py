@@ -1,4 +1,4 @@
-"""The metadata table of a table, for its owner: show, make, remove or replace it (specification, "Metadata Table").
+"""Show, make, remove or replace the metadata table of a table (specification, "Metadata Table").
 
 Every commit updates a listed metadata table. This module changes which partitions are listed. Each change is one decision under the table's lock,
 while other writers write; `MetadataTableOf.plan` shows a change without making it.
@@ -39,9 +39,8 @@ from pyhudi_core.write.states import load
 @dataclass(frozen=True, slots=True)
 @printable
 class MetadataPlan:
-    """The partitions that would be made, with their file groups, and the listed partitions; true if there is something to make.
-
-    ``why_not`` says why nothing would be made, or why partitions cannot be made.
+    """The partitions to make, with their file groups, and the listed partitions. The plan is false if there is nothing to make. ``why_not`` says why
+    nothing would be made, or why partitions cannot be made.
     """
 
     make: dict[str, int]
@@ -50,7 +49,7 @@ class MetadataPlan:
 
     @property
     def refused(self) -> bool:
-        """Whether there are partitions to make that cannot be made."""
+        """Whether some requested partitions cannot be made."""
         return bool(self.make and self.why_not)
 
     @property
@@ -108,14 +107,14 @@ class MetadataTableOf(OfTable):
         return MetadataPlan(make, listed, self._why_not(context, make))
 
     def create(self, partitions: Sequence[str] | None = None, spark: Any = None) -> Built:
-        """Make the metadata table, or the partitions that are not listed yet; other writers may write meanwhile.
+        """Make the metadata table, or its missing partitions, while other writers may write.
 
         Args:
             partitions: such as ``["column_stats", "record_index"]``; None for the partitions that the options name.
             spark: a session on which the keys for a record index are read; None reads them in this process.
 
-        Raises `UnsupportedTableError` if writes could not keep the partitions correct or if another program is writing, and `DuplicateKeyError` if a
-        record index is requested and the table has a key twice.
+        Raises `UnsupportedTableError` if writes could not update the partitions correctly or if another program is writing, and `DuplicateKeyError`
+        if a record index is requested and the table has a key twice.
         """
         self._refuse_unwanted(self._groups(partitions))
         return self.make(partitions, engine_for(None, self.context.runtime.executor, spark))
@@ -138,9 +137,8 @@ class MetadataTableOf(OfTable):
         return MetadataPlan(make, context.config.metadata_partitions, why)
 
     def make_index(self, definition: IndexDefinition, spark: Any = None) -> Built:
-        """Make an index on a column, by its definition, with the partitions that it needs. Every later commit updates the index.
-
-        Other writers may write meanwhile. Raises `UnsupportedTableError` if writes could not keep the index correct, and as `create`.
+        """Make an index on a column by its definition, and the partitions that the index needs, while other writers may write. Every later commit
+        updates the index. Raises `UnsupportedTableError` if writes could not update the index correctly, and as `create`.
         """
         self._refuse_unwanted(self._of_index(definition))
         engine = engine_for(None, self.context.runtime.executor, spark)

@@ -1,4 +1,4 @@
-"""Find the commits that a restore would undo, and reasons to refuse it (specification, "Restore").
+"""Find the commits that a restore would undo, and the reasons to refuse the restore (specification, "Restore").
 
 The point is a completed commit; commits that completed after it are undone. The restored state is the state that readers saw when the point was the
 newest commit. Hudi compares requested times instead; the results differ only for commits that ran at the same time.
@@ -54,7 +54,7 @@ _LAST = "9" * 17
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The target of a restore: a commit, or the state before a commit. With neither, no restore is wanted.
+    """The target of a restore: a commit, or the state before a commit. Without both, no restore is requested.
 
     Attributes:
         to: the commit whose state is restored; or a time, which means the newest commit that had completed by then.
@@ -161,7 +161,7 @@ def _said(commit: Instant, *, utc: bool) -> str:
 
 
 def not_alone(context: TableContext, time: str, later: list[str]) -> InvalidOptionError:
-    """Return the error for a commit that is to be undone without its later commits. Their requested times are given, oldest first."""
+    """Return the error for a commit that cannot be undone without later commits. ``later``: their requested times, oldest first."""
     return InvalidOptionError(
         f"{len(later)} commits completed after {time}, {later[0]} the first of them, so it cannot be rolled back alone",
         table=context.table,
@@ -185,7 +185,7 @@ def refuse(context: TableContext, timeline: Timeline) -> None:
 
 
 def at_work(context: TableContext, instant: Instant) -> str:
-    """Return a text about a pending instant that a restore or a drop must not disturb; empty if it may."""
+    """Return a text about a pending instant that prevents a restore or a drop; empty if it does not prevent it."""
     what = f"the {instant.action} {instant.requested_time}"
     if instant.action in DATA_ACTIONS:
         return (
@@ -239,13 +239,15 @@ def _undone(context: TableContext, instant: Instant) -> UndoneCommit:
 
 
 def is_of(path: str, requested_time: str) -> bool:
-    """Say whether the instant wrote a data file, by the file's name. A damaged commit must not cause the deletion of other commits' files."""
+    """Say whether the instant wrote a data file, judged by the name of the file. So a damaged commit cannot cause the deletion of files of other
+    commits.
+    """
     name = parse_data_file(split(path)[1])
     return name is not None and name.requested_time == requested_time
 
 
 def outdating(transaction: Transaction) -> Outdating:
-    """Return what makes a plan outdated: an instant that completed or was planned since, or an error of `refuse`."""
+    """Return what makes a plan outdated: an instant that completed or was planned later, or an error of `refuse`."""
     return Outdating(by_instant=_by_instant, also=partial(refuse, transaction.context))
 
 

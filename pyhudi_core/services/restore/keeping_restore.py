@@ -1,12 +1,12 @@
 """A restore that can be undone (``restore(to, keep=True)``): the rows of an earlier state become a new commit, and no commit is undone.
 
-Hudi's restore removes the later commits from the timeline and deletes their files; its format cannot describe commits that leave the timeline and
-return. So the later state stays under a savepoint, and the earlier state is written again by an INSERT OVERWRITE of the complete table. This is an
-ordinary replacecommit, which every Hudi reader knows. A restore to the savepoint undoes that commit, and so restores the later state.
+Hudi's restore removes the later commits from the timeline and deletes their files. Its format has no commits that leave the timeline and return. So
+the later state stays under a savepoint, and the earlier state is written again by an INSERT OVERWRITE of the complete table. This is an ordinary
+replacecommit, which every Hudi reader knows. A restore to the savepoint undoes that commit, and so restores the later state.
 
-The savepoint is made when the rows are checked and written, and before their commit, which requires that the savepoint's commit is still the newest
-one. So a restore whose rows are refused, by a rule that the table got later for example, leaves no savepoint. If the process dies in between, or if
-another commit comes first, the table is unchanged except for a savepoint, which stays until it is deleted.
+The savepoint is made after the rows are checked and written, and before their commit. This commit requires that the savepoint's commit is still the
+newest one. So no savepoint is left if the rows are refused, for example by a newer rule of the table. If the process dies in between, or if another
+commit comes first, the table is unchanged except for a savepoint, which stays until it is deleted.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _BY = "pyhudi restore"
 @dataclass(frozen=True, slots=True)
 @printable
 class KeepingRestorePlan:
-    """What a restore with ``keep=True`` would do; false, with the reason, if it would do nothing.
+    """What a restore with ``keep=True`` would do. If it would do nothing, the plan is false and has the reason.
 
     Attributes:
         to: the commit whose state is written again.
@@ -104,7 +104,7 @@ def plan_keeping(context: TableContext, target: Target) -> KeepingRestorePlan:
 def restore_keeping(
     context: TableContext, target: Target, spark: Any, gate: Gate | None
 ) -> tuple[Commit, Savepoint] | str:
-    """Write the state of a commit again, and keep the newest one under a savepoint. A returned text is the reason why nothing was done.
+    """Write the state of a commit again, and keep the newest state under a savepoint. If nothing was done, return the reason as a text.
 
     Raises as `plan_keeping`, `UnsupportedTableError` if the savepoint of the newest commit is a tag, `CommitRequirementError` if another commit came
     first, and as a write.

@@ -1,7 +1,8 @@
 """Execute a restore (specification, "Restore").
 
-When the process has registered as the plan's executor (``transaction/plan_executors.py``), the inflight file exists. From then on readers of this
-project omit the instants that the plan names, so they see the state of the point, even during the deletion of files. The metadata table is unlisted.
+After the process has registered as the plan's executor (``transaction/plan_executors.py``), the inflight file exists. From then on, readers of this
+project omit the instants that the plan names. So they see the restored state even during the deletion of files. The properties no longer list the
+metadata table.
 
 The instants are undone one after the other, the newest first. For each instant, first its completed file is deleted, so that Hudi's readers no longer
 see it, then its data files, then its other files. So a program that does not know pending restores always sees the state of some commit. Every step

@@ -1,4 +1,4 @@
-"""The plan of a restore: which instants are undone. A value, and Hudi's Avro record for the timeline (`HoodieRestorePlan`).
+"""The plan of a restore, as a value and as Hudi's Avro record (`HoodieRestorePlan`): which instants are undone.
 
 Specification, "Restore". The record names the commits and the pending plans, in the order in which they are undone.
 """
@@ -40,12 +40,12 @@ class UndoneCommit:
 @dataclass(frozen=True, slots=True)
 @printable
 class RestorePlan:
-    """What a restore would undo; false, with the reason, if it would undo nothing or is refused.
+    """What a restore would undo. If it would undo nothing, or is refused, the plan is false and has the reason.
 
     Attributes:
         to: the commit whose state is restored.
         commits: the commits that completed after it, newest first.
-        plans: pending compactions and clusterings, newest first. They name files that are deleted.
+        plans: pending compactions and clusterings, newest first. They are removed, because they name files that are deleted.
         cleans: planned cleans that no process has begun, which are removed for the same reason.
         metadata_partitions: the partitions of the metadata table, which is removed, and built again at the end.
         why_not: why nothing would be done.
@@ -65,7 +65,7 @@ class RestorePlan:
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """The other tables that keep their parts of undone transactions. They are torn, unless they are restored, too."""
+        """The other tables that keep their parts of undone transactions. Such a transaction is torn until these tables are restored, too."""
         return tuple(sorted({table for commit in self.commits for table in commit.tables}))
 
     @property
@@ -111,7 +111,7 @@ class RestorePlan:
 @dataclass(frozen=True, slots=True)
 @printable
 class PlannedRestore:
-    """A plan on the timeline, by this package or by Hudi: the requested time of the point, and requested time and action of each undone instant."""
+    """A plan of this package or of Hudi on the timeline: the requested time of the point, and the requested time and action of each instant."""
 
     to: str
     undone: tuple[tuple[str, str], ...]

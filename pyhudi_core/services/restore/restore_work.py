@@ -1,7 +1,8 @@
-"""The list of what a restore deletes, made before it begins: instants and their files, and the partitions of the metadata table.
+"""The list of everything that a restore deletes: instants and their files, and the partitions of the metadata table. It is made before the restore
+begins.
 
-The plan on the timeline names instants. Their completed files name the data files, but are deleted first. So the first executor makes this list; one
-decision publishes it together with the inflight file (`transaction.execution.Groundwork`). Every later executor uses the same list.
+The plan on the timeline names only instants. Their completed files name the data files, but are deleted first. So the first executor makes this list;
+one decision publishes it together with the inflight file (`transaction.execution.Groundwork`). Every later executor uses the same list.
 
 The list stays in ``.hoodie/.aux/.pyhudi/restores/<requested time>`` until the metadata table is built again.
 """

@@ -6,8 +6,8 @@ time; if the process dies, `take_over` of any other process finishes the restore
 
 Undoing the newest commit is a restore to the commit before it (``before=``).
 
-A begun restore is in effect, so every later restore finishes it first. A planned restore can be cancelled, so it is executed only on request: by
-`execute`, by `run` without arguments, or by a restore to the same state. Every other restore is refused while it is planned.
+A restore that has begun is in effect, so every later restore finishes it first. A planned restore can be cancelled, so it is executed only on
+request: by `execute`, by `run` without arguments, or by a restore to the same state. Other restores are refused while it is planned.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
         return RestoreResult((made,), "", commit.extra_metadata[NOTE], kept=saved.instant)
 
     def undone(self) -> Mapping[str, frozenset[str]]:
-        """Return the requested times that each restore undoes, by the requested time of the restore. Only begun restores are included."""
+        """Return the requested times that each restore undoes, by the requested time of the restore. Restores that have not begun are omitted."""
         return self.context.folder.undone_by_restores()
 
     def schedule(
@@ -203,7 +203,7 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
         return super(Restores, service).run(spark, gate, progress=progress)
 
     def unattended(self) -> list[Instant]:
-        """Return only begun restores. A planned restore waits for its owner, who may still cancel it."""
+        """Return only restores that have begun. A planned restore waits for its owner, who may still cancel it."""
         return [restore for restore in self.waiting() if restore.state is State.INFLIGHT]
 
     def cancel(self, instant: Instant | str) -> bool:

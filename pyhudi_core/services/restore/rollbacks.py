@@ -27,12 +27,12 @@ from pyhudi_core.transaction.requested_rollbacks import Rollback, roll_back_on_r
 @dataclass(frozen=True, slots=True)
 @printable
 class RollbackPlan:
-    """What a rollback would do; false, with the reason, if there is nothing to roll back or it would be refused.
+    """What a rollback would do. If there is nothing to roll back, or the rollback is refused, the plan is false and has the reason.
 
     Attributes:
         of: the requested time of the instant.
         pending: the pending write; None if the instant is not pending.
-        files: number of data files that the pending write has announced so far.
+        files: number of data files for which the pending write has made markers.
         alive: whether its writer seems to be alive.
         restore: for a completed commit, the restore that undoes it.
         why_not: why nothing would be done.
@@ -66,7 +66,7 @@ class RollbackPlan:
 
 @printable
 class Rollbacks(OfTable):
-    """Rollbacks of one table on request. Dead writers need no request: `FailedWrites` rolls them back."""
+    """Rollbacks of one table on request. Writes of dead writers need no request: `FailedWrites` rolls them back."""
 
     def __init__(self, context: TableContext) -> None:
         self.context = context

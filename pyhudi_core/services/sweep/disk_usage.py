@@ -49,10 +49,10 @@ class DiskUsage:
         newest_state: base files and logs that reads of the newest state need.
         old_versions: older file slices, replaced file groups and change logs, which a clean deletes when they are old enough.
         writes_under_way: data files of pending instants.
-        metadata_table: its files, old ones included.
+        metadata_table: all files of the metadata table, old files included.
         nothing_names: files of killed and failed writes, which a sweep deletes when they are old enough.
         timeline: the rest of ``.hoodie``: instants, the archived timeline, properties, locks.
-        other_files: all else below the folder, such as the files that mark partitions.
+        other_files: all other files below the folder, such as the files that mark partitions.
     """
 
     newest_state: Stored = Stored()

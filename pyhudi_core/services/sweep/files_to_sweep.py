@@ -64,15 +64,15 @@ class SweptPlace:
 @dataclass(frozen=True, slots=True)
 @printable
 class SweepPlan:
-    """The files that would be deleted; false, with the reason, if there are none.
+    """The files to delete. If there are none, the plan is false and has the reason.
 
     Attributes:
         places: the data table, and its metadata table.
-        staged: staged bytes of commits, and registrations of executors, of instants that are not pending; decisions of ended transactions.
+        staged: staged bytes and registrations of executors whose instant is not pending; and decisions of ended transactions.
         rows: folders of rows that killed writes left.
         temporaries: hidden files that killed processes did not finish.
-        unpublished: inflight or requested files of commits of the metadata table whose commit of the data table ended without them; all files of such
-            a commit are deleted.
+        unpublished: inflight or requested files of commits of the metadata table that were not published with their commit of the data table; all
+            files of such a commit are deleted.
         why_not: why there is nothing to delete, or what stays.
     """
 

@@ -1,4 +1,4 @@
-"""The sweep deletes files without an owner: their writers died, were rolled back, or were considered dead and continued.
+"""The sweep deletes files without an owner, from writers that died, were rolled back, or continued after they were considered dead.
 
 ``plan`` returns the files, ``run`` deletes them. Hudi has no instant for a sweep, so ``schedule`` returns None. A sweep takes no lock and changes no
 timeline: no commit can name the deleted files any more (``services/sweep/files_to_sweep.py``), and every deletion can be repeated. Any process may
@@ -69,7 +69,7 @@ class Sweep(TableService[SweepResult]):
         return plan_sweep(self.context, self.context.runtime.clock.now_ms() - self.context.options.upkeep.sweep_age_ms)
 
     def schedule(self) -> Instant | None:
-        """None: a sweep is not on the timeline. Use `run`, from any process."""
+        """Return None: a sweep is not on the timeline. Use `run`, in any process."""
         return None
 
     def take_over(self) -> SweepResult:

@@ -1,7 +1,7 @@
 """Change between versions 8 and 9: timeline and files are the same, so one decision changes properties and index definitions (versions 3.2 and 3.3).
 
 The decision replaces the index definitions (in version 9 each names its own version), the metadata table's properties, then the table's properties.
-Before a table is lowered, a separate decision drops indexes of the second version. Writes that began in the other version are not published
+Before a table is lowered, a separate decision drops the indexes of index version 2. Writes that began in the other version are not published
 (`TableConfig.refuse_writing`).
 """
 
@@ -79,7 +79,7 @@ def refused(context: TableContext, to: int, why: str, hint: str = "Nothing was c
 
 
 def why_not_of(context: TableContext, to: int) -> str:
-    """Say why a table that is settled first (without logs) could not get the version; empty if it can."""
+    """Return why a table could not get the version even after it is settled (without logs); empty if it can."""
     return _WAYS[to].why_not(context.config) or _why_not_now(context, to, settled=True)
 
 

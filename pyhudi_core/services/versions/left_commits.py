@@ -1,12 +1,12 @@
-"""Commits that only the old timeline of version 6 has, in a raised table: they are put on the newer timeline, if no later write was built without
-them.
+"""Take over commits that only the old timeline of a raised table has, if no later write was made without them.
 
 Hudi's upgrade omits a file that it cannot read, and a writer of an old release that did not notice the upgrade writes to the old timeline. Readers
 ignore the files of such a commit.
 
 A commit is taken over unchanged, with the current time as completion time, so that readers of changes get its rows. This is correct only if its files
-are the next ones in each of their file groups, and if none of its new keys is now in another file group. Every other commit stays, and is reported
-with the reason. The decision also unlists the metadata table, which does not know the commit; the metadata table is made again afterwards.
+are the next ones in each of their file groups, and if none of its new keys is now in another file group. Every other commit stays on the old
+timeline, and is reported with the reason. The decision also unlists the metadata table, which does not know the commit; the metadata table is made
+again afterwards.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class LeftCommit:
         instant: its instant on the old timeline.
         files: its files on the old timeline, each with its instant.
         why_not: why it cannot be taken over; empty if it can.
-        rows: the number of rows that it wrote, as it says itself.
+        rows: the number of rows that it wrote, as the commit says.
     """
 
     instant: Instant
@@ -73,7 +73,7 @@ class LeftCommit:
 
 
 def find(context: TableContext) -> list[LeftCommit]:
-    """Return the commits that were left behind, oldest first, each checked against the current table. Changes nothing."""
+    """Return the commits that are only on the old timeline, oldest first, each checked against the current table. Changes nothing."""
     if context.config.timeline_layout == 1 or not context.config.was_raised:
         return []
     found = sorted(left_behind(context.folder), key=lambda instant: instant.requested_time)

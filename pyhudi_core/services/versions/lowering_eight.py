@@ -6,8 +6,8 @@ compaction gives each file group a base file, and a clean deletes the older slic
 metadata table and the sweep of files that no commit names, which 0.15 would read. A crash between these steps leaves a table of version 8.
 
 The decision creates all files of the new timeline in ``.hoodie`` and a list of the files of the old one (`LOWERED`); its last step changes the
-properties. Afterwards the old files are removed, by that list: Hudi 1.x would find them if it raised the table later. Readers of this package that
-listed the old folder too late see the list, and begin again.
+properties. Afterwards the old files are removed, by that list: Hudi 1.x would find them if it raised the table later. A reader of this package that
+lists the old folder too late sees the list, and begins again.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _SETTLED = frozenset({Action.COMPACTION, Action.CLEAN})
 
 
 def plan(context: TableContext) -> VersionPlan:
-    """Return the plan that gives a table of version 8 or 9 version 6. Changes nothing."""
+    """Return the plan for a change from version 8 or 9 to 6. Changes nothing."""
     config, why = context.config, ""
     if config.version > _FROM:
         why = eight_and_nine.why_not_of(context, 8)
@@ -223,13 +223,13 @@ def _remove_rest(context: TableContext) -> None:
 
 @dataclass(slots=True)
 class Lowering:
-    """One attempt to give a table of version 8 version 6, after it was settled.
+    """One attempt to lower a settled table from version 8 to 6.
 
     Attributes:
         context: the table, as it was when the attempt began.
         timeline, names: its timeline, and the timeline's files.
-        archived: number of archived instants that are written again.
-        bodies, staged: the bytes of the files that the decision creates, by path, and their staging paths.
+        archived: number of archived instants that are written again. bodies, staged: the bytes and the staging paths of the files that the decision
+            creates, by path.
         listed_before: the list of an earlier lowering, if the table was raised again afterwards.
     """
 

@@ -15,7 +15,7 @@ from pyhudi_core.services.service import Figures, Refused, ServiceResult
 @dataclass(frozen=True, slots=True)
 @printable
 class VersionPlan:
-    """What a change of version would do; false, with the reason, if there is nothing to do or if it would be refused.
+    """What a change of version would do. If there is nothing to do, or the change is refused, the plan is false and has the reason.
 
     Attributes:
         found, to: the version of the table, and the one that it would get.

@@ -1,7 +1,8 @@
 """The archived timeline of layout 1: log files ``.commits_.archive.<n>_<token>`` with one record for each file of an instant.
 
-Format reference: versions 1.10. There is no manifest and no index, so each file is read completely, once for each entity tag. The look-ups are those
-of `ArchivedTimeline`. Within a file instants are not ordered by time, and an instant can be in two files, so ranges come from the records.
+Format reference: versions 1.10. There is no manifest and no index, so each file is read completely, and again only if its entity tag changes. The
+look-ups are those of `ArchivedTimeline`. Within a file instants are not ordered by time, and an instant can be in two files, so ranges come from the
+records.
 
 A merge of small files writes its plan, then the merged file, and finally deletes the small files. If the plan names a merged file that cannot be
 read, the merged file is incomplete, and the small files still exist.

@@ -30,11 +30,11 @@ from pyhudi_core.metadata_table.index_definitions import (
 )
 from pyhudi_core.metadata_table.new_metadata_table import FirstBuild
 from pyhudi_core.metadata_table.slices import MetadataSlices
-from pyhudi_core.model.instant import DATA_ACTIONS, Action, State
+from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.printing import printable
 from pyhudi_core.model.properties import INDEX_DEFINITIONS, TableConfig
-from pyhudi_core.opened_table.opened_table import reopened
+from pyhudi_core.opened_table.opened_table import NEW_FILES, reopened
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.options.write_options import MetadataOptions
 from pyhudi_core.snapshot.snapshot import Snapshot, build
@@ -352,7 +352,8 @@ class _Build:
             for number, name in enumerate(self.missing, first)
         ]
         listed = context.config.metadata_partitions
-        table_files = [] if listed else [staging.put(*new_metadata_table.properties_file(context.config))]
+        path, properties = new_metadata_table.properties_file(context.config)
+        table_files = [] if listed else [staging.put(path, properties)]
         definitions = definitions_change(staging, self.snapshot, self.missing, self.added, is_new=is_new)
         deciding = _BuildDecision(transaction, tuple(builds), tuple(table_files), definitions, staging)
         if self.drop is not None:
@@ -364,7 +365,10 @@ class _Build:
             decide(context, deciding.intent, lambda _: None, terms, staging.write, deciding.after)
         except OutcomeUnknown as unknown:
             raise unclear(transaction, "made", unknown) from unknown.error
-        deciding.refuse_unpublished()
+        now = deciding.refuse_unpublished()
+        if is_new and context.root.capabilities.parallel_calls > 1:
+            context.protocol.remembered[NEW_FILES] = now, properties
+            deciding.remember()
 
 
 @dataclass(slots=True)
@@ -378,7 +382,8 @@ class _BuildDecision:
     staging: Staging
     _found: Ahead[tuple[properties_file.PropertiesSeen, bytes | None]] | None = None
     _left: Ahead[list[str]] | None = None
-    _afterwards: Ahead[TableConfig] | None = None
+    _afterwards: Ahead[tuple[bytes | None, TableConfig]] | None = None
+    _completed: tuple[tuple[Instant, str], ...] = ()
 
     def look(self) -> None:
         """Read the facts for the intent besides the timeline: properties, index definitions, and the files in the metadata table's folder."""
@@ -437,8 +442,10 @@ class _BuildDecision:
         files = [*self.table_files, *(file for staged in self.builds for file in staged.files)]
         completed: list[Moved] = []
         time = self._first_time(timeline)
+        self._completed = ()
         for staged in self.builds:
             completed.append(staged.completed_at(time))
+            self._completed += ((staged.first.completed_instant(time), staged.completed),)
             time = completion_time_after(context, time)
         changes = {LISTED: self.target}
         defined = [] if self.definitions is None else [self.definitions]
@@ -483,15 +490,24 @@ class _BuildDecision:
         return all(file.staged in self.staging.held for built in self.builds for file in built.files)
 
     def _read_afterwards(self) -> None:
-        self._afterwards = Ahead.of(partial(_config_now, self.transaction.context))
+        self._afterwards = Ahead.of(partial(_now, self.transaction.context))
 
-    def refuse_unpublished(self) -> None:
-        """Raise `CommitConflictError` if another decision came before the publication, and the reservation was swept."""
+    def refuse_unpublished(self) -> bytes | None:
+        """Return the table's properties file. Raise `CommitConflictError` if another decision came before the publication, and the reservation was
+        swept.
+        """
         context = self.transaction.context
-        config = _config_now(context) if self._afterwards is None else self._afterwards.get()
-        listed = config.metadata_partitions
-        if not {staged.first.partition for staged in self.builds} <= {*listed}:
+        data, config = _now(context) if self._afterwards is None else self._afterwards.get()
+        if not {staged.first.partition for staged in self.builds} <= {*config.metadata_partitions}:
             raise self._conflict("Another process took this one for dead")
+        return data
+
+    def remember(self) -> None:
+        """Keep the published deltacommits, so that this handle need not read them."""
+        folder = self.transaction.context.folder.below(names.FOLDER)
+        for instant, staged in self._completed:
+            if staged in self.staging.held:
+                folder.keep(instant, self.staging.held[staged])
 
     def _first_time(self, timeline: Timeline) -> str:
         context, own = self.transaction.context, self.transaction.requested_time
@@ -514,5 +530,10 @@ def definitions_now(context: TableContext) -> bytes | None:
         return None
 
 
-def _config_now(context: TableContext) -> TableConfig:
-    return TableConfig.from_properties(properties_file.read(context.storage), table=context.table)
+def _now(context: TableContext) -> tuple[bytes | None, TableConfig]:
+    """Return the table's properties file (None if it is missing, and its backup counts) and its configuration."""
+    try:
+        data = context.storage.get(properties_file.PATH)
+    except ObjectNotFoundError:
+        data = None
+    return data, TableConfig.from_properties(properties_file.read(context.storage, data), table=context.table)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.engine.base import SORT, TASK, Engine, TaskInfo
-from pyhudi_core.engine.grouping import runs, slotted
+from pyhudi_core.engine.base import SORT, TASK, Engine, TaskInfo, runs, slotted
 from pyhudi_core.errors import DuplicateKeyError
 from pyhudi_core.file_groups.slice import FileSlice
+from pyhudi_core.formats.byte_columns import order_of_texts
 from pyhudi_core.merge.merged_slice import Merging, merged_batches
 from pyhudi_core.metadata_table.file_groups import ByFileGroup
 from pyhudi_core.metadata_table.new_metadata_table import FirstBuild, FirstFile
@@ -108,7 +108,7 @@ class _Files:
         for group, places in runs(batches, SORT):
             self._refuse_twice(places)
             # Sorted by the bytes of the key, as an HFile needs it.
-            whole = places.combine_chunks().sort_by("key")
+            whole = places.take(order_of_texts(places.column("key").combine_chunks()))
             columns = (whole.column(name).combine_chunks() for name in ("key", "partition", "file_id", "instant_ms"))
             file = self.build.base_file(group, locations(*columns))
             staged = f"{self.prefix}.{new_token(task.number, runtime.ids)}.{group}"

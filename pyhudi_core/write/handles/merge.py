@@ -19,6 +19,7 @@ from pyhudi_core.file_groups.partition_values import with_constants
 from pyhudi_core.file_groups.skeletons import may_be_skeleton, open_base
 from pyhudi_core.file_groups.slice import BaseFile
 from pyhudi_core.formats.base_file import BaseFileReader, ColumnRange
+from pyhudi_core.formats.base_file.footer import reading
 from pyhudi_core.formats.base_file.row_group_copies import StoredRowGroup
 from pyhudi_core.index.base import leaving
 from pyhudi_core.merge.law import Mask, MergeLaw, TableMerger, Versions, mask
@@ -129,7 +130,8 @@ class MergeHandle:
             return False
         # The statistics of a file leave NaN out, so only the values tell.
         with_nan = [name for name in floating if pc.any(pc.is_nan(rows.column(name))).as_py()]
-        file.copy(group, rows.column(RECORD_KEY), with_nan)
+        with reading(self._base.path):
+            file.copy(group, rows.column(RECORD_KEY), with_nan)
         return True
 
     def close(self) -> list[WrittenFile]:

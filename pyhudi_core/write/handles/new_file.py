@@ -173,11 +173,14 @@ def new_token(task: int, ids: Ids, *, salt: bool = True, of: int | None = None) 
 
 
 def announce_partition(runtime: TaskRuntime, requested_time: str, partition: str) -> None:
-    """Write the partition's metafile, by which Spark finds partitions, unless it exists."""
+    """Write the partition's metafile, by which Spark finds partitions, unless it exists.
+
+    On a network storage the write on condition is the question, because a round costs more than a needless write.
+    """
     depth = partition.count("/") + 1 if partition else 0
     body = f"#partition metadata\ncommitTime={requested_time}\npartitionDepth={depth}\n"
     path = join(partition, PARTITION_METAFILE)
-    if runtime.storage.head(path) is None:
+    if runtime.storage.capabilities.parallel_calls > 1 or runtime.storage.head(path) is None:
         try:
             runtime.storage.put_if_absent(path, body.encode())
         except PreconditionFailedError:

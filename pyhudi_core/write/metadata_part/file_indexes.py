@@ -10,13 +10,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pyhudi_core.engine.base import SORT, TASK, Dataset, Engine, TaskInfo
-from pyhudi_core.engine.grouping import runs, slotted, without_slots
+from pyhudi_core.engine.base import SORT, TASK, Dataset, Engine, TaskInfo, runs, slotted, without_slots
 from pyhudi_core.file_groups.slice import BaseFile, FileSlice, LogFile
 from pyhudi_core.index.base import Group
-from pyhudi_core.metadata_table.commits import LogWriting, file_stat
 from pyhudi_core.metadata_table.file_entries import FileIndex, GroupEntries
-from pyhudi_core.metadata_table.file_groups import ByFileGroup
+from pyhudi_core.metadata_table.file_groups import ByFileGroup, LogWriting, file_stat
 from pyhudi_core.metadata_table.new_metadata_table import FirstBuild, FirstFile
 from pyhudi_core.metadata_table.records import KEY
 from pyhudi_core.model.commit import WriteStat

@@ -28,9 +28,9 @@ from pyhudi_core.metadata_table import column_statistics, defined_indexes, file_
 from pyhudi_core.metadata_table.bloom_filters import BloomFilterIndex
 from pyhudi_core.metadata_table.changes import CommitChanges, records_of
 from pyhudi_core.metadata_table.column_statistics import StatisticsForm
-from pyhudi_core.metadata_table.commits import OPERATION, LogWriting, NewLog, commit_of
 from pyhudi_core.metadata_table.defined_indexes import IndexedTable
 from pyhudi_core.metadata_table.file_entries import FileIndex
+from pyhudi_core.metadata_table.file_groups import OPERATION, LogWriting, NewLog, commit_of
 from pyhudi_core.metadata_table.index_definitions import IndexDefinition, read_definitions, statistics_version
 from pyhudi_core.metadata_table.records import Records
 from pyhudi_core.metadata_table.slices import MetadataSlices

@@ -13,16 +13,16 @@ from functools import cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.engine.base import SORT, TASK, Engine, TaskInfo
-from pyhudi_core.engine.grouping import runs, slotted
+from pyhudi_core.engine.base import SORT, TASK, Engine, TaskInfo, runs, slotted
 from pyhudi_core.errors import CommitAbortedError, DuplicateKeyError
 from pyhudi_core.file_groups.slice import FileSlice, SlicePiece
+from pyhudi_core.formats.byte_columns import order_of_texts
 from pyhudi_core.formats.key_hash import repetitions
 from pyhudi_core.index.base import Group
 from pyhudi_core.merge.merged_slice import Merging, merged_batches
 from pyhudi_core.metadata_table import file_groups, names
 from pyhudi_core.metadata_table.changes import CommitChanges, KeyPlaces, records_of
-from pyhudi_core.metadata_table.commits import LogWriting, file_stat
+from pyhudi_core.metadata_table.file_groups import LogWriting, file_stat
 from pyhudi_core.metadata_table.reader import MetadataTable
 from pyhudi_core.metadata_table.records import Records
 from pyhudi_core.metadata_table.slices import MetadataSlices
@@ -147,7 +147,8 @@ class _IndexTask:
         storage = StorageBelow(runtime.storage, self.prefix)
         writing = LogWriting(storage, self.requested_time, new_token(task.number, runtime.ids))
         index_groups = cache(index.record_groups)
-        for group, changes in runs(batches, SORT):
+        for group, routed in runs(batches, SORT):
+            changes = routed.take(order_of_texts(routed.column("key").combine_chunks()))
             self._refuse_elsewhere(index, index_groups, group, changes)
             stat = writing.write(names.RECORD_INDEX, group, _OF_WRITTEN, self._records(changes))
             row = {"path": stat.path, "size": stat.size, "writes": stat.rows, "deletes": stat.deletes}
@@ -193,8 +194,8 @@ class _IndexTask:
             )
 
     def _records(self, changes: pa.Table) -> Records:
-        """Return the records of one file group, sorted by key. A key that left one file group and came into another one has moved."""
-        came = _came(changes).sort_by("key").combine_chunks()
+        """Return the records of one file group, for changes sorted by key. A key that left one file group and came into another one has moved."""
+        came = _came(changes).combine_chunks()
         left = changes.column("key").filter(changes.column("deleted")).combine_chunks()
         gone = left.filter(pc.invert(pc.is_in(left, came.column("key")))) if len(left) else left
         keys, partitions, file_ids = (came.column(name).combine_chunks() for name in ("key", "partition", "file_id"))

@@ -112,7 +112,7 @@ def test_without_a_topic_the_topics_are_listed_and_an_unknown_one_names_them() -
     assert [line.split()[0] for line in shown().output.splitlines()[1:-2]] == list(pages.PAGES)
     unknown = shown("lock")
     assert unknown.exit_code == 2
-    assert "'lock' is not one of 'clusters', 'concepts', " in unknown.output
+    assert "'lock' is not one of 'airflow', 'clusters', 'concepts', " in unknown.output
 
 
 def test_the_wheel_has_every_page_that_a_message_can_name() -> None:

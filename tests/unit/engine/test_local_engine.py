@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.samples import examples
 
 from pyhudi_core.engine import LocalEngine, TaskInfo, engine_for, local
-from pyhudi_core.engine.grouping import runs
+from pyhudi_core.engine.base import runs
 from pyhudi_core.engine.local import LocalDataset
 from pyhudi_core.engine.task_errors import driver_errors, from_text, raised_in_task, to_text
 from pyhudi_core.errors import ConfigError, DuplicateKeyError, HudiError, InvalidRecordKeyError, StorageError

@@ -11,7 +11,7 @@ import pytest
 import pyhudi_core as hudi
 from pyhudi_core.engine.local import as_table
 from pyhudi_core.engine.pandas_frames import is_pandas
-from pyhudi_core.errors import SchemaMismatchError
+from pyhudi_core.errors import InvalidOptionError, SchemaMismatchError
 
 FRAME = pd.DataFrame({"a": [1, 2, 3], "b": ["x", "y", "z"]})
 _PLAIN = {"hoodie.metadata.enable": "false"}
@@ -104,3 +104,12 @@ def test_values_that_are_not_of_the_map_of_the_table_are_refused(value: Any) -> 
     with pytest.raises(SchemaMismatchError):
         table.upsert(pd.DataFrame({"id": [1], "m": [value]}))
     assert not table.timeline.commits
+
+
+def test_a_key_whose_missing_value_made_it_a_double_is_refused_with_the_way_back(location: str) -> None:
+    frame = pd.DataFrame({"id": [1, None]})
+    with pytest.raises(InvalidOptionError, match="'id' of type double") as refused:
+        hudi.create_table(location, frame, "id")
+    assert "frame.dropna(subset=['id'])" in (refused.value.hint or "")
+    mended = frame.dropna(subset=["id"]).astype({"id": "Int64"})
+    assert hudi.create_table(location, mended, "id").upsert(mended)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 from support.golden import unpack
@@ -20,7 +21,7 @@ from pyhudi_core.formats.base_file import BaseFileReader, is_parquet, orc_tail, 
 from pyhudi_core.formats.base_file.hfile import HFileBaseFile
 from pyhudi_core.formats.base_file.joined import JoinedBaseFile
 from pyhudi_core.formats.base_file.orc import OrcBaseFile, _at_instants
-from pyhudi_core.formats.base_file.orc_tail import read_stripes
+from pyhudi_core.formats.base_file.orc_tail import Stripe, read_stripes, read_tail
 from pyhudi_core.formats.base_file.parquet import ParquetBaseFile
 from pyhudi_core.formats.base_file.reader import BaseFileFormat
 from pyhudi_core.formats.hfile import HFileWriter
@@ -52,6 +53,10 @@ def new_york(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.one_in(4)
 @pytest.mark.row("E2")
+def stripes_of(source: pa.NativeFile) -> list[Stripe]:
+    return read_stripes(source, "f", read_tail(source, "f"))
+
+
 @pytest.mark.parametrize("compression", ["uncompressed", "zlib", "snappy", "zstd"])
 def test_stripes_are_row_groups_that_can_be_read_one_by_one(compression: str) -> None:
     data = orc_bytes(ROWS, compression=compression, stripe_size=64 << 10)
@@ -65,7 +70,7 @@ def test_stripes_are_row_groups_that_can_be_read_one_by_one(compression: str) ->
     first = opened.row_group_rows[0]
     assert second.column("id").to_pylist() == list(range(first, first + opened.row_group_rows[1]))
     assert {len(batch) for batch in opened.iter_batches([0], batch_rows=1000)} <= {1000, first % 1000}
-    assert {stripe.time_zone for stripe in read_stripes(pa.BufferReader(data), "f")} <= {"GMT", "UTC", ""}
+    assert {stripe.time_zone for stripe in stripes_of(pa.BufferReader(data))} <= {"GMT", "UTC", ""}
 
 
 def test_only_wanted_columns_are_given_and_absent_ones_left_out() -> None:
@@ -89,7 +94,7 @@ def test_hudis_values_are_in_the_footer(new_york: str) -> None:
         assert bloom is not None
         assert bloom.might_contain(pa.array(["k002", "k058", "k003"])).tolist() == [True, True, False]
         assert opened.schema.field("at").type == pa.timestamp("us", "UTC"), "an instant, as the Avro schema says"
-        assert [stripe.time_zone for stripe in read_stripes(source, path.name)] == ["America/New_York"]
+        assert [stripe.time_zone for stripe in stripes_of(source)] == ["America/New_York"]
 
 
 @pytest.mark.row("E2")
@@ -192,32 +197,31 @@ def test_a_damaged_tail_is_a_typed_error() -> None:
     data = orc_bytes(ROWS.slice(0, 100), compression="zlib")
     for damage in (b"", data[:-1], data[:-1] + b"\xff"):
         with pytest.raises((ValueError, OSError)):
-            read_stripes(pa.BufferReader(damage or b"\xff"), "f")
+            stripes_of(pa.BufferReader(damage or b"\xff"))
 
 
 @pytest.mark.parametrize("data", [b"\xff", b"ORC" + b"\xc8"])
 def test_a_tail_that_begins_before_its_file_is_damage_and_no_error_of_the_storage(data: bytes) -> None:
     with pytest.raises(ValueError, match="points beyond the file"):
-        read_stripes(pa.BufferReader(data), "f")
+        stripes_of(pa.BufferReader(data))
 
 
-def test_a_tail_that_inflates_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(orc_tail, "_MOST_BYTES", 1 << 20)
+def test_a_tail_that_inflates_without_end_is_refused() -> None:
     packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
     bomb = packer.compress(b"\0" * (64 << 20)) + packer.flush()
     chunk = (len(bomb) << 1).to_bytes(3, "little") + bomb
     with pytest.raises(ValueError, match="larger than any"):
-        orc_tail._plain(chunk + chunk, 1, "f")
+        orc_tail._plain(chunk + chunk, 1, "f", 1 << 20)
 
 
 def test_orc_compressed_in_another_way_is_refused_by_name() -> None:
     with pytest.raises(UnsupportedTableError, match="codec 4"):
-        orc_tail._plain((10 << 1).to_bytes(3, "little") + bytes(10), 4, "f")
+        orc_tail._plain((10 << 1).to_bytes(3, "little") + bytes(10), 4, "f", 1)
 
 
 def test_a_tail_that_tells_of_no_stripes_is_a_typed_error(monkeypatch: pytest.MonkeyPatch) -> None:
     opened = reader(orc_bytes(ROWS.slice(0, 100)))
-    monkeypatch.setattr("pyhudi_core.formats.base_file.orc.read_stripes", lambda source, path: [])
+    monkeypatch.setattr("pyhudi_core.formats.base_file.orc.read_stripes", lambda *_: [])
     with pytest.raises(CorruptBaseFileError, match="other stripes"):
         _ = opened.row_group_rows
 
@@ -226,3 +230,15 @@ def test_a_stripe_with_more_rows_than_the_limit_is_not_read(monkeypatch: pytest.
     monkeypatch.setattr("pyhudi_core.formats.base_file.orc.MAX_STRIPE_ROWS", 99)
     with pytest.raises(LimitExceededError, match="more rows"):
         list(reader(orc_bytes(ROWS.slice(0, 100))).iter_batches())
+
+
+def test_a_file_with_two_columns_of_one_name_is_damaged_in_each_format() -> None:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table([[1], [2]], names=["c", "c"]), sink)
+    named = pa.schema([("ab", pa.int64()), ("cd", pa.int64())])
+    twins = orc_bytes(pa.table([[1], [2]], schema=named), compression="uncompressed").replace(
+        b"\x1a\x02cd", b"\x1a\x02ab"
+    )
+    for name, data in (("f.parquet", sink.getvalue().to_pybytes()), ("f.orc", twins)):
+        with pytest.raises(CorruptBaseFileError, match="several columns with the name"):
+            reader(data, name)

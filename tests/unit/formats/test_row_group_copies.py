@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import random
+from dataclasses import replace
 from decimal import Decimal
 
 import duckdb
@@ -15,6 +16,7 @@ import pytest
 from pyhudi_core.formats.base_file import BaseFileReader, BaseFileStats, BaseFileWriter
 from pyhudi_core.formats.base_file.footer import ended, raw_footer
 from pyhudi_core.formats.base_file.row_group_copies import StoredRowGroup
+from pyhudi_core.formats.base_file.row_group_copies import copied as copied_group
 from pyhudi_core.formats.base_file.thrift import field_spans, item_spans, number_bytes, structs_bytes, thrift_struct
 from pyhudi_core.model.meta_fields import FILE_NAME, META_FIELDS
 
@@ -206,6 +208,43 @@ def test_a_row_group_whose_footer_has_other_names_positions_or_sizes_than_its_co
         reader = BaseFileReader(pa.BufferReader(with_footer(data, column, other)), "old.parquet")
         assert sum(batch.num_rows for batch in reader.iter_batches()) == 2 * ROWS
         assert [group is None for group in reader.stored_row_groups()] == [False, True]
+
+
+def with_number(data: bytes, name: str, field: int, value: int) -> bytes:
+    """The file with another number in the metadata of a column of the second row group."""
+    column, at = column_span(data, name, field)
+    before = number_bytes(thrift_struct(column)[0][3][field])
+    return with_footer(data, column, column[: at - len(before)] + number_bytes(value) + column[at:])
+
+
+@pytest.mark.parametrize(("field", "value"), [(1, 1), (1, 7), (4, 5), (4, 99), (5, ROWS - 1), (5, ROWS + 1)])
+def test_a_row_group_of_another_physical_type_codec_or_number_of_values_is_not_copied(field: int, value: int) -> None:
+    chosen = random.Random(1)
+    data = with_number(file_of([rows(number, chosen, "old") for number in range(2)]), "id", field, value)
+    found = BaseFileReader(pa.BufferReader(data), "old.parquet").stored_row_groups()
+    assert [group is None for group in found] == [False, True]
+
+
+@pytest.mark.parametrize("codec", ["zstd", "snappy", "gzip", "none"])
+@pytest.mark.parametrize("name", ["text", "amount"])
+def test_pages_of_another_codec_than_their_footer_says_are_not_copied(codec: str, name: str) -> None:
+    chosen = random.Random(1)
+    data = file_of([rows(number, chosen, "old") for number in range(2)], codec)
+    own = {"none": 0, "snappy": 1, "gzip": 2, "zstd": 6}[codec]
+    for other in {0, 1, 2, 6} - {own}:
+        with pytest.raises(ValueError, match="not compressed as its footer says"):
+            copied(with_number(data, name, 4, other), {0, 1}, rows(9, chosen, "new"), codec)
+    copied(with_number(data, name, 4, own), {0, 1}, rows(9, chosen, "new"), codec)
+
+
+def test_pages_with_another_number_of_values_than_their_footer_says_are_not_copied() -> None:
+    chosen = random.Random(1)
+    data = file_of([rows(number, chosen, "old") for number in range(2)])
+    group = BaseFileReader(pa.BufferReader(data), "old.parquet").stored_row_groups()[1]
+    assert group is not None
+    wrong = replace(group, columns=tuple(replace(column, values=ROWS + 1) for column in group.columns))
+    with pytest.raises(ValueError, match=f"have {ROWS} values, not {ROWS + 1}"):
+        copied_group(wrong, {}, io.BytesIO())
 
 
 def test_wrong_statistics_of_a_copied_row_group_are_unknown_and_end_no_process() -> None:

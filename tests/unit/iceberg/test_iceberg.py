@@ -11,14 +11,17 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from moto import mock_aws
 from pydantic import TypeAdapter
+from pyiceberg.catalog.glue import GlueCatalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.conversions import to_bytes
 from pyiceberg.types import IcebergType, PrimitiveType
 from support.iceberg import column_ids, iceberg_rows, iceberg_table, in_order
+from support.iceberg_catalogs import follow
 
 import pyhudi_core as hudi
-from pyhudi_core.errors import InvalidOptionError, TableError, UnsupportedTableError
+from pyhudi_core.errors import InvalidOptionError, UnsupportedTableError
 from pyhudi_core.iceberg import manifests, tree
 from pyhudi_core.iceberg.bounds import encoded
 from pyhudi_core.iceberg.columns import columns_of
@@ -342,29 +345,30 @@ def test_a_table_without_metadata_gets_none_from_upkeep(tmp_path: Path) -> None:
     same(automatic)
 
 
-def test_a_catalog_gets_the_same_state_and_keeps_what_is_not_ours(tmp_path: Path) -> None:
-    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}/warehouse")
-    catalog.create_namespace("sales")
-    table = made(tmp_path, pyhudi__iceberg__snapshots=2)
-    assert table.iceberg.sync(catalog, "sales.orders").registered == ("sales.orders",)
-    for number in range(3):
-        table.upsert(data((1, "a", 10.0 + number)), partial=True)
-        table.alter(add={f"c{number}": pa.string()})
-        assert table.iceberg.sync(catalog, "sales.orders")
-        found = catalog.load_table("sales.orders")
-        assert in_order(found.scan().to_arrow()) == in_order(table.to_arrow())
-        assert len(found.metadata.snapshots) == 2
-    assert not table.iceberg.sync(catalog, "sales.orders")
-    table.restore(table.timeline.commits[-2])
-    table.iceberg.sync(catalog, "sales.orders")
-    assert in_order(catalog.load_table("sales.orders").scan().to_arrow()) == in_order(table.to_arrow())
-    catalog.create_table("sales.other", found.schema())
-    with pytest.raises(UnsupportedTableError, match="another table of the name"):
-        table.iceberg.sync(catalog, "sales.other")
-    with pytest.raises(TableError, match="NoSuchNamespaceError"):
-        table.iceberg.sync(catalog, "nowhere.orders")
+@pytest.mark.parametrize("table_type", ["copy_on_write", "merge_on_read"])
+@pytest.mark.parametrize("kind", ["sql", "glue"])
+def test_a_catalog_gets_the_same_state_and_keeps_what_is_not_ours(
+    kind: str, table_type: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kind == "sql":
+        follow(
+            SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}"),
+            tmp_path,
+            table_type,
+        )
+        return
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    with mock_aws():
+        follow(
+            GlueCatalog("lake", **{"glue.region": "us-east-1", "warehouse": f"file://{tmp_path}"}), tmp_path, table_type
+        )
+
+
+def test_a_catalog_and_the_name_there_go_together(tmp_path: Path) -> None:
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}")
     with pytest.raises(InvalidOptionError, match="go together"):
-        table.iceberg.sync(catalog)
+        made(tmp_path).iceberg.sync(catalog)
 
 
 def test_a_table_that_was_moved_begins_again_with_its_new_place(tmp_path: Path) -> None:

@@ -6,7 +6,9 @@ import pickle
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -90,6 +92,22 @@ def test_a_range_in_javas_order_of_strings_hides_no_key() -> None:
     _write(made, "p/java", ["a", "\U0001f600", "\uffee"], key_range=("a", "\uffee"))
     keys = pa.chunked_array([["\U0001f600", "\uffee", "b"]])
     assert FileLookUp().find(made, (IndexedFiles("p/java"),), keys)[0].tolist() == [0, 0, NOT_FOUND]
+
+
+@pytest.mark.parametrize("ascending", [True, False])
+@pytest.mark.parametrize("wanted", [[7, 401, 999], [200], [0, 199, 200, 399, 1_000], [1_500], list(range(1_200))])
+def test_positions_count_the_row_groups_that_cannot_have_a_key(wanted: list[int], *, ascending: bool) -> None:
+    made = Watched()
+    numbers = np.arange(1_000) if ascending else np.random.default_rng(1).permutation(1_000)
+    stored = [f"{number:04d}" for number in numbers]
+    out = pa.BufferOutputStream()
+    pq.write_table(pa.table({RECORD_KEY: stored}), out, row_group_size=100)
+    made.put("p/many", out.getvalue().to_pybytes())
+    keys = [f"{number:04d}" for number in wanted]
+    found, positions = FileLookUp().find(made, (IndexedFiles("p/many"),), pa.chunked_array([keys]))
+    known = {key: place for place, key in enumerate(stored)}
+    assert positions.tolist() == [known.get(key, NOT_FOUND) for key in keys]
+    assert found.tolist() == [0 if key in known else NOT_FOUND for key in keys]
 
 
 def _path(partition: str, file_id: str) -> str:

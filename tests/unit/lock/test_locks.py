@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from support.samples import examples
 
 from pyhudi_core.errors import LockTimeoutError, StorageStateUnknownError
-from pyhudi_core.lock import holder as holders
-from pyhudi_core.lock.file_system import FileSystemLockProvider
-from pyhudi_core.lock.holder import describe_foreign, is_gone, parse_holder, this_process
+from pyhudi_core.lock import file_system
+from pyhudi_core.lock.file_system import FileSystemLockProvider, describe_foreign, is_gone, parse_holder, this_process
 from pyhudi_core.runtime import RandomIds, SystemClock
 from pyhudi_core.runtime import system as processes_of_system
 from pyhudi_core.runtime.system import SystemProcess
@@ -135,7 +134,7 @@ def test_a_living_process_that_cannot_be_looked_at_is_not_taken_for_gone(monkeyp
 
     place = processes_of_system.machine()
     monkeypatch.setattr(processes_of_system, "machine", lambda: place)
-    monkeypatch.setattr(holders, "machine", lambda: place)
+    monkeypatch.setattr(file_system, "machine", lambda: place)
     monkeypatch.setattr("builtins.open", refused)
     assert not is_gone(me)
     assert not SystemProcess().is_gone(identity)

@@ -10,8 +10,8 @@ import pytest
 from support.metadata_tables import listing_of, metadata_of
 from support.tables import create_plain
 
-from pyhudi_core.metadata_table.listing import MetadataListing
 from pyhudi_core.metadata_table.reader import MetadataTable
+from pyhudi_core.snapshot.snapshot import MetadataListing
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from support.metadata_tables import GROUPS, SCHEMA, assert_metadata_is_true, bui
 from support.tables import create_plain
 
 import pyhudi_core as hudi
-from pyhudi_core.metadata_table import commits, file_groups, names
+from pyhudi_core.metadata_table import file_groups, names
 from pyhudi_core.metadata_table.changes import CommitChanges, KeyPlaces, records_of
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.storage.below import StorageBelow
@@ -55,14 +55,14 @@ def test_log_files_add_what_a_commit_changed(location: str) -> None:
     first, last = table.timeline.commits[1:]
     for instant, what in ((first, {}), (last, records)):
         time = instant.requested_time
-        writing = commits.LogWriting(below, time, "0-0-0")
+        writing = file_groups.LogWriting(below, time, "0-0-0")
         stats = [
             writing.write(partition, number, 1, inside)
             for partition, changed in what.items()
             for number, inside in file_groups.split(changed, GROUPS[partition])
         ]
         for state, end in ((State.REQUESTED, None), (State.INFLIGHT, None), (State.COMPLETED, instant.completion_time)):
-            body = commits.commit_body(stats, "V1") if end else b""
+            body = file_groups.commit_body(stats, "V1") if end else b""
             below.put(folder.file(Instant(time, Action.DELTACOMMIT, state, end)), body)
     assert_metadata_is_true(table)
 

@@ -35,6 +35,8 @@ def test_secrets_are_masked(text: str) -> None:
         '{"name":"password_hash","type":"string"}', "the token 20260101000000000-0123456789abcdef", "/lake/orders", "https://host:8080/path",
         "jdbc:oracle:thin:@h:1521:x", "abfss://container@account.dfs.core.windows.net/x", "digest:sha256:0123", "valid_token=5", "s3://bucket/day%3D1/x",
         '{"name"\\:"secret","type"\\:"string"}',
+        "partition token=5", "token=5/f.parquet", "day=1/token=abcdefghijklmnop12345/x.parquet", "token=abcdefghijklmnop12345/x.parquet", "token: int64 not null", "sig=5", "pass=3",
+        "tests pass: 3, fail: 4", "mkdir -p folder", "--password-file /etc/x", "the password is wrong", "authorization: denied", "hf_models", "--api-key --verbose",
     ],
 )  # fmt: skip
 def test_other_texts_stay(text: str) -> None:
@@ -61,7 +63,8 @@ def test_names_of_other_options_are_not(key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "location", [f"s3://AKIAIOSFODNN7EXAMPLE:{SECRET}@bucket/t", f"s3://user:{SECRET}@bucket", f"https://user:{SECRET}@host/t", f"file://user:{SECRET}@host/t"]
+    "location", [f"s3://AKIAIOSFODNN7EXAMPLE:{SECRET}@bucket/t", f"s3://user:{SECRET}@bucket", f"https://user:{SECRET}@host/t", f"file://user:{SECRET}@host/t",
+                 f"abfss://c@a.dfs.core.windows.net/t?sv=2020&sig={SECRET}%3D", f"https://a.blob.core.windows.net/c/t?sv=2020&SIG={SECRET}", f"s3://bucket/t?X-Amz-Signature={SECRET}"]
 )  # fmt: skip
 def test_a_location_with_credentials_is_refused_without_repeating_them(location: str) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -98,6 +101,11 @@ SHAPES = [
     f"id_token={S}", f"idToken: {S}", f"password: |\n  {S}\nnext: 1", f"  password: >-\n    a\n\n    {S}\nnext: 1", f"passwords:\n  - a\n  - {S}\nnext: 1",
     f"password%3D{S}", f"a%26password%253d{S}", f"{{b'password': b'{S}'}}", f"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOjF9.{S}", f"passcode={S}", f"password%22%3A%20%22{S}",
     f"SECRET_ACCESS_KEY={S}", f"{{'SESSION_TOKEN': '{S}'}}", f"https://a.blob.core.windows.net/c?SIG={S}%2Babc%3D&se=2026", f"AccountKey={S}+/==;EndpointSuffix=x",
+    f"--password {S}", f"--db-password 'two {S}' -x", f"-secret-key {S}", f"--secret-key\n{S}", f"['--password', '{S}']", f'"--api-key", "{S}"', f"-passin pass:{S}",
+    f"token={S}012345", f"'token': '{S}012345'", f"<Token>{S}012345</Token>", f"sv=2020&se=1 sig={S}012345%3D", f"oauth={S}012345", f'"pass": "{S}012345"',
+    f"abfss://c@a.dfs.core.windows.net/t?sv=2020&sig={S}%3D", f"https%3A%2F%2Fu%3A{S}%40host", f"https://u%3A{S}%40host/p", f"x?X-Goog-Signature={S}",
+    f"Authorization: {S}01234567", f"authorization=Token {S}", f"Authorization: Digest username=x, response={S}", f"X-Vault-Token: {S}", f"x-amz-security-token: {S}",
+    f"ghp_{S}0123456789", f"xoxb-{S}0123456789", f"jdbc:sqlserver://h:1433;user=sa;password={S};encrypt=true", f"jdbc:hive2://h:1/x;user=u;password={S}",
 ]  # fmt: skip
 
 

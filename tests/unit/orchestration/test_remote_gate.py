@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +14,13 @@ from support.homes import StandingClock
 
 import pyhudi_core as hudi
 from pyhudi_core import orchestration
-from pyhudi_core.errors import CommitAbortedError, LockTimeoutError, StorageError
+from pyhudi_core.errors import (
+    CommitAbortedError,
+    InvalidOptionError,
+    InvalidRecordKeyError,
+    LockTimeoutError,
+    StorageError,
+)
 from pyhudi_core.orchestration.remote_gate import VALID_S, RemoteGate
 from pyhudi_core.storage import open_storage
 
@@ -247,3 +254,11 @@ def test_the_process_that_writes_gives_the_secrets_itself(location: str) -> None
         assert hudi.commit_for(asked, ROWS, options=url)
         assert hudi.commit_for(asked, pa.table({"id": [2]}), options=url)
     assert hudi.open_table(f"{location}/t").scan().count() == 2
+
+
+def test_a_first_write_that_is_refused_leaves_no_table(location: str) -> None:
+    with pytest.raises(InvalidOptionError, match="no record_key was given"):
+        hudi.commit_for(replace(request(location), record_key=()), ROWS)
+    with pytest.raises(InvalidRecordKeyError):
+        hudi.commit_for(request(location), pa.table({"id": pa.array([None], pa.int64())}))
+    assert not hudi.table_exists(request(location).table)

@@ -10,6 +10,7 @@ import pytest
 from support.tables import in_memory
 
 import pyhudi_core as hudi
+from pyhudi_core.errors import CorruptBaseFileError
 from pyhudi_core.formats.base_file import BaseFileReader, parquet_groups
 from pyhudi_core.read import late_columns
 from pyhudi_core.table import HudiTable
@@ -106,3 +107,17 @@ def test_meta_columns_with_few_values_are_texts_however_they_are_stored(
     reader = BaseFileReader(pa.BufferReader(out.getvalue()), "file.parquet")
     assert reader.schema == rows.schema
     assert pa.Table.from_batches(reader.iter_batches(batch_rows=70), rows.schema) == rows
+
+
+def test_a_number_without_an_entry_is_an_error_of_its_file() -> None:
+    out = pa.BufferOutputStream()
+    pq.write_table(pa.table({"id": [1], "text": ["a"]}), out)
+    reader = BaseFileReader(pa.BufferReader(out.getvalue()), "file.parquet").select(["text"], numbered=True)
+    assert reader is not None
+    [stored] = reader.iter_batches()
+    assert stored.column(0).equals(pa.array(["a"]).dictionary_encode())
+    assert list(reader.spread(stored)) == [pa.record_batch({"text": ["a"]})]
+    damaged = pa.DictionaryArray.from_arrays(pa.array([0, 5], pa.int32()), ["a", "b"], safe=False)
+    with pytest.raises(CorruptBaseFileError, match="cannot be read") as caught:
+        list(reader.spread(pa.record_batch({"text": damaged})))
+    assert caught.value.path == "file.parquet"

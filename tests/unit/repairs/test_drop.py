@@ -12,10 +12,19 @@ import pytest
 from support.tables import ORDERS, orders
 
 import pyhudi as hudi
-from pyhudi.errors import DropRefusedError, TableExistsError, TableHalfDroppedError, TableNotFoundError
+from pyhudi.errors import (
+    CommitAbortedError,
+    DropRefusedError,
+    TableExistsError,
+    TableHalfDroppedError,
+    TableNotFoundError,
+)
+from pyhudi_core.model.instant import Action
 from pyhudi_core.model.properties import DROPPING
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.opening import drop_of
 from pyhudi_core.timeline import properties_file
+from pyhudi_core.transaction import begin
 
 
 @pytest.fixture
@@ -42,6 +51,25 @@ def test_the_plan_counts_every_file_and_the_drop_deletes_them(table: hudi.HudiTa
     assert table.drop()
     assert files(Path(table.location)) == []
     assert not hudi.table_exists(table.location)
+
+
+def test_the_gate_of_a_drop_sees_a_commit_that_was_made_after_the_drop_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = hudi.create_table(tmp_path / "orders", ORDERS, "id", "day")
+    reserve = begin.reserve
+
+    def meanwhile(context: TableContext, action: Action) -> begin.Transaction:
+        monkeypatch.undo()
+        reserved = reserve(context, action)
+        hudi.open_table(made.location).upsert(orders((1, "a", 1.0)))
+        return reserved
+
+    monkeypatch.setattr(begin, "reserve", meanwhile)
+    with pytest.raises(CommitAbortedError, match="The gate refused to drop the table"):
+        made.drop(lambda: not made.timeline.commits)
+    assert made.count() == 1
+    assert made.drop(lambda: True)
 
 
 def test_files_of_others_and_tables_inside_stay(table: hudi.HudiTable) -> None:
@@ -114,18 +142,24 @@ def test_a_table_in_use_is_not_dropped(table: hudi.HudiTable, user: object) -> N
     assert table.drop()
 
 
-def test_a_table_that_came_after_the_end_of_a_half_drop_stays(table: hudi.HudiTable) -> None:
+def test_a_table_that_came_after_the_end_of_a_half_drop_stays(
+    table: hudi.HudiTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
     properties_file.update(table._opened.storage, {DROPPING: "20260101000000000"}, "changed by pyhudi in a test")
 
-    def another_process() -> bool:
+    reserve = begin.reserve
+
+    def after_another_process(context: TableContext, action: Action) -> begin.Transaction:
+        monkeypatch.undo()
         assert hudi.drop_table(table.location)
         made = hudi.create_table(table.location, ORDERS, "id", "day")
         made.upsert(orders((7, "a", 7.0)))
         made.holds.create(seconds=60)
-        return True
+        return reserve(context, action)
 
+    monkeypatch.setattr(begin, "reserve", after_another_process)
     with pytest.raises(DropRefusedError, match="a new table is there") as caught:
-        drop_of(table.location)(another_process)
+        drop_of(table.location)()
     assert caught.value.hint
     assert hudi.open_table(table.location).count() == 1
 

@@ -7,7 +7,7 @@ from support.cleanings import cleans
 from support.tables import make, orders, rows
 
 from pyhudi_core.errors import SnapshotExpiredError
-from pyhudi_core.services import after_commit
+from pyhudi_core.services import registry
 from pyhudi_core.services.registry import SERVICES
 from pyhudi_core.services.service import TableService, Turn
 
@@ -65,6 +65,6 @@ def test_a_service_can_wait_if_another_one_has_worked_after_the_same_commit(
 
     for kind in SERVICES:
         monkeypatch.setattr(kind, "after_commit", works)
-    after_commit.after_commit(make(location)._opened.context(), Turn())
+    registry.after_commit(make(location)._opened.context(), Turn())
     assert seen[0] == 0
     assert set(seen[-2:]) == {5}

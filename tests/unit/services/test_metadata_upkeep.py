@@ -16,7 +16,7 @@ from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.slices import MetadataSlices
 from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.options import WriteOptions
-from pyhudi_core.services.metadata.metadata_cleaning import options_of
+from pyhudi_core.services.metadata.metadata_upkeep import options_of
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
 
 SMALL = {

@@ -17,7 +17,7 @@ import pyhudi_core as hudi
 from pyhudi_core.engine.local import LocalEngine
 from pyhudi_core.errors import CommitAbortedError, CommitConflictError, HudiError, InvalidOptionError, StorageError
 from pyhudi_core.model.instant import Action, Instant, State
-from pyhudi_core.services import after_commit
+from pyhudi_core.services import registry
 from pyhudi_core.services.metadata.metadata_tables import MetadataTableOf
 from pyhudi_core.services.registry import SERVICES
 from pyhudi_core.services.service import Execution, ServicePlan, ServiceResult, TableService, Turn
@@ -260,7 +260,7 @@ def test_after_a_commit_each_service_gets_the_engine_of_the_write(
         raise OSError("the disk is full")
 
     monkeypatch.setattr(with_turns[0], "after_commit", broken)
-    after_commit.after_commit(table._opened.context(), Turn())
+    registry.after_commit(table._opened.context(), Turn())
     assert len(engines) == 3 * len(with_turns) - 1, "the others have their turn"
     assert f"{with_turns[0].name} of" in caplog.text
 
@@ -275,8 +275,8 @@ def test_a_metadata_table_that_cannot_be_made_again_is_no_error_of_the_commit(
     made = table.upsert(orders((1, "a", 1.0)))
     noted = replace(made, notes=((metadata_removal.NOTE, "column_stats"),))
     monkeypatch.setattr(MetadataTableOf, "make_again", broken)
-    monkeypatch.setattr(after_commit, "reopened", broken)
-    assert after_commit.followed(table._opened.context(), noted).instant == made.instant
+    monkeypatch.setattr(registry, "reopened", broken)
+    assert registry.followed(table._opened.context(), noted).instant == made.instant
     assert "the disk is full" in caplog.text
 
 

@@ -86,6 +86,12 @@ def test_a_relative_folder_is_made_absolute() -> None:
         "file://host/x",
         "s3:/x",
         "s3://",
+        "s3:///orders",
+        "gs:////lake/orders",
+        "az:///orders",
+        " s3://lake/orders",
+        "s3://lake/orders\n",
+        "abfss://acc.dfs.core.windows.net/c/x",
         "memory://",
     ],
 )

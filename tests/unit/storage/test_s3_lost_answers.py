@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
@@ -88,7 +89,7 @@ def test_the_client_library_alone_hides_a_first_success(proxy: LostAckProxy) -> 
         storage_client(proxy.url).put_object(Bucket="lake", Key="naive", Body=b"x", IfNoneMatch="*")
 
 
-@pytest.mark.parametrize("kind", ["lost_ack", "503_after"])
+@pytest.mark.parametrize("kind", ["lost_ack", "cut", "503_after"])
 def test_put_if_absent_that_won_says_so(storage: S3Storage, proxy: LostAckProxy, kind: str) -> None:
     proxy.plan(kind, "PUT", "/once")  # type: ignore[arg-type]
     info = storage.put_if_absent("once", b"ours")
@@ -107,7 +108,7 @@ def test_put_if_absent_that_did_not_happen_is_repeated(storage: S3Storage, proxy
     assert storage.get("once") == b"ours"
 
 
-@pytest.mark.parametrize("kind", ["lost_ack", "503_after", "refused", "503_before", "409"])
+@pytest.mark.parametrize("kind", ["lost_ack", "cut", "503_after", "refused", "503_before", "409"])
 def test_put_if_match_survives_every_loss(storage: S3Storage, proxy: LostAckProxy, kind: str) -> None:
     seen = storage.put("record", b"old")
     proxy.plan(kind, "PUT", "/record")  # type: ignore[arg-type]
@@ -237,6 +238,47 @@ def test_a_large_file_of_which_a_part_is_refused_is_an_error_and_leaves_nothing(
         output.close()
     assert storage.list("") == []
     assert "Uploads" not in storage_client(store).list_multipart_uploads(Bucket="lake")
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_an_answer_that_ends_within_its_headers_is_no_empty_object_and_no_empty_folder(
+    storage: S3Storage, proxy: LostAckProxy, method: str
+) -> None:
+    storage.put("folder/a", b"bytes")
+    read: dict[str, Callable[[], object]] = {
+        "get": lambda: storage.get("folder/a"),
+        "tagged": lambda: storage.get_tagged("folder/a"),
+        "whole": lambda: storage.open_input("folder/a").read(),
+        "head": lambda: storage.head("folder/a"),
+        "list": lambda: storage.list("folder/"),
+        "folder": lambda: storage.list_folder("folder"),
+    }
+    for door, ask in read.items():
+        wanted = ask()
+        proxy.plan("cut", method, "lake")
+        assert ask() == wanted, door
+        proxy.clear()
+
+
+def test_a_large_object_whose_answers_end_within_their_headers_is_whole(
+    storage: S3Storage, proxy: LostAckProxy
+) -> None:
+    storage.list("")
+    for method in ("POST", "PUT", "POST", "PUT"):
+        proxy.plan("cut", method, "/big")
+    output = storage.open_output("big")
+    output.stream.write(bytes(20 << 20))
+    assert output.close().size == 20 << 20
+    assert storage.get("big") == bytes(20 << 20)
+
+
+def test_half_a_request_of_a_client_that_has_ended_is_not_passed_on(proxy: LostAckProxy) -> None:
+    host, _, port = proxy.url.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port))) as client:
+        client.sendall(b"PUT /lake/half HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nhalf")
+        client.shutdown(socket.SHUT_WR)
+        assert client.recv(1) == b""
+    assert proxy.seen == []
 
 
 def test_reads_are_repeated(storage: S3Storage, proxy: LostAckProxy) -> None:

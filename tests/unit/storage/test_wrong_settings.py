@@ -41,21 +41,26 @@ WRONG = [
     ("s3", 403, "InvalidAccessKeyId", "access_key_id|credentials"),
     ("s3", 404, "XAdminUserNotFound", "access_key_id|credentials"),
     ("s3", 403, "SignatureDoesNotMatch", "secret_access_key|credentials"),
+    ("s3", 403, "AccessDenied", "s3:GetObject|s3:ListBucket|s3:PutObject"),
+    ("s3", 403, "RequestTimeTooSkewed", "clock|credentials"),
     ("s3", 400, "ExpiredToken", "session_token|credentials"),
     ("s3", 200, "", "endpoint_url"),
     ("s3", 405, "", "endpoint"),
     ("s3", 404, "", "endpoint_url"),
+    ("s3", 400, "", "bucket's name"),
     ("gs", 404, "NoSuchBucket", "bucket's name"),
     ("gs", 401, "AuthenticationRequired", "service_account"),
     ("gs", 403, "AccessDenied", "service_account"),
     ("gs", 200, "", "endpoint_url"),
     ("gs", 405, "", "endpoint_url"),
     ("gs", 404, "", "endpoint_url"),
+    ("gs", 400, "", "bucket's name"),
     ("az", 404, "ContainerNotFound", "container's name"),
     ("az", 403, "AuthenticationFailed", "account_key"),
     ("az", 200, "", "endpoint_url"),
     ("az", 405, "", "endpoint_url"),
     ("az", 404, "", "endpoint_url"),
+    ("az", 400, "", "container's name"),
 ]
 """Cloud, status and code of the answer to every request (without a code: the page of another server), and what the hint says."""
 
@@ -172,3 +177,13 @@ def test_what_is_wrong_in_the_environment_is_an_error_of_ours_at_every_door(
         with pytest.raises(StorageError, match=says) as caught:
             enter("s3://lake/t", {"region": "r"})
         assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("door", "right"), [("list", "s3:ListBucket"), ("write", "s3:PutObject"), ("open", "s3:GetObject")]
+)
+def test_a_policy_that_denies_is_named_by_the_right_that_is_missing(server: Server, door: str, right: str) -> None:
+    server.status, server.code = 403, "AccessDenied"
+    with pytest.raises(StorageError, match="AccessDenied") as caught:
+        DOORS[door]("s3://lake/t", {**SETTINGS["s3"], "endpoint_url": server.url})
+    assert right in str(caught.value.hint)

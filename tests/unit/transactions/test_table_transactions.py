@@ -16,7 +16,7 @@ import pyhudi as hudi
 from pyhudi_core.errors import TransactionTornError
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.instant import Action, Instant, State, time_after
-from pyhudi_core.services import after_commit
+from pyhudi_core.services import registry
 from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.transaction import decision
 from pyhudi_core.transaction.commit import Gate
@@ -243,7 +243,7 @@ def test_services_that_are_interrupted_do_not_hide_that_a_transaction_is_publish
     def interrupted(_options: object) -> tuple[()]:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(after_commit, "with_turns", interrupted)
+    monkeypatch.setattr(registry, "with_turns", interrupted)
     changes = hudi.transaction([orders, lines])
 
     def write() -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import pyhudi_core as hudi
+from pyhudi_core.errors import CorruptBaseFileError
 from pyhudi_core.formats.base_file import BaseFileReader, BaseFileWriter
 
 SCHEMA = pa.schema(
@@ -173,3 +174,26 @@ def test_a_row_group_whose_footer_says_another_number_of_rows_is_not_copied(
     table.upsert(batch(new))
     assert not copies
     assert shown(table) == expected(rows | new)
+
+
+def test_a_row_group_whose_pages_are_not_as_its_footer_says_is_an_error_that_names_the_file(
+    tmp_path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # type: ignore[no-untyped-def]
+    table = hudi.create_table(f"{tmp_path}/t", SCHEMA, "id", options=SMALL_GROUPS)
+    rows = some_rows(random.Random(1), range(2_000))
+    table.upsert(batch(rows))
+    real = BaseFileReader.stored_row_groups
+
+    def damaged(reader):  # type: ignore[no-untyped-def]
+        found = [group for group in real(reader) if group is not None]
+        return [
+            replace(group, columns=tuple(replace(one, chunk=replace(one.chunk, codec=1)) for one in group.columns))
+            for group in found
+        ]
+
+    monkeypatch.setattr(BaseFileReader, "stored_row_groups", damaged)
+    with pytest.raises(CorruptBaseFileError, match="not compressed as its footer says") as caught:
+        table.upsert(batch(some_rows(random.Random(2), range(1))))
+    assert str(caught.value.path).endswith(".parquet")
+    assert caught.value.table == table.location
+    assert shown(table) == expected(rows)

@@ -1,0 +1,32 @@
+"""The tables that a step or a task creates for its first rows. If these rows are refused, nothing is left: the next try may have other settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pyhudi_core.errors import CommitStateUnknownError, HudiError
+
+if TYPE_CHECKING:
+    from pyhudi_core.table import HudiTable
+
+
+@contextmanager
+def new_tables() -> Iterator[list[HudiTable]]:
+    """Yield a list for the tables that the block creates. If the block fails, drop each of them that has no commit and no other user."""
+    made: list[HudiTable] = []
+    try:
+        yield made
+    except CommitStateUnknownError:
+        raise
+    except Exception:
+        for table in made:
+            with suppress(HudiError):  # it is in use, or has a commit
+                table.drop(partial(_has_no_commit, table))
+        raise
+
+
+def _has_no_commit(table: HudiTable) -> bool:
+    return not table.timeline.commits
