@@ -142,3 +142,14 @@ def resource_definitions_of(context: dg.SensorEvaluationContext) -> Mapping[str,
     """
     of_location = context.repository_def.get_top_level_resources() if context.repository_def is not None else {}
     return {**of_location, **(context.resource_defs or {})}
+
+
+def without_config(resource: dg.ConfigurableResource[Any], about: str) -> dg.ResourceDefinition:
+    """Return a resource with the values that it has, and without a config schema that a run could fill.
+
+    Dagster loads the snapshot of each job anew each minute, with the schema and the whole description of each of its resources.
+
+    Uses ``get_resource_definition`` and ``config_schema.default_value``.
+    """
+    definition = resource.get_resource_definition()
+    return definition.configured(definition.config_schema.default_value, description=about)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -58,6 +58,7 @@ class OpenedTable:
     _remembered: dict[str, Any] = field(default_factory=dict)
     _lists_metadata: bool = True
     _known: _Known | None = None
+    _held: TableContext | None = None
 
     @contextmanager
     def verb(self) -> Iterator[TableContext]:
@@ -78,8 +79,29 @@ class OpenedTable:
 
     def context(self) -> TableContext:
         """Return the table with its current configuration. Raises `TableError` or `ConfigError` if it cannot be used."""
+        if self._held is not None:
+            return self._held
         with at_table(self.storage.location):
             return self._of(self._files())
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Inside this context, all calls of this handle see one state of the table: the properties are read once, and each timeline is listed once.
+
+        Only for reads by one thread: a write must see what other writers did. Raises as `context`.
+        """
+        if self._held is not None:
+            yield
+            return
+        context = self.context()
+        with ExitStack() as folders:
+            for each_table in (context, *context.companions):
+                folders.enter_context(each_table.folder.held())
+            self._held = context
+            try:
+                yield
+            finally:
+                self._held = None
 
     def to_drop(self) -> tuple[TableContext, bool]:
         """Return the table, and whether it is half dropped; for a half dropped table, every other call raises `TableHalfDroppedError`. Raises as

@@ -73,7 +73,7 @@ class TableSettings:
         except ConfigError as error:
             raise definition_error(f"{whose} has unfit options: {error.message}", error.hint or "") from error
         for argument in ("record_key", "partition_by", "ordering"):
-            refuse_unfit_columns(whose, argument, names(getattr(self, argument) or None))
+            refuse_unfit_columns(whose, argument, names(getattr(self, argument)))
         if isinstance(self.schema, pa.Schema):
             self._refuse_absent(whose, self.schema.names)
 

@@ -6,14 +6,14 @@ The list comes from ``table.services``. This module has no names of services, so
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyhudi_core.services.service import ServicePlan, TableService
     from pyhudi_core.table import HudiTable
-
 
 _COUNTED = re.compile(r"\b(\d+) of (\d+)\b")
 
@@ -57,9 +57,19 @@ class ServiceState:
         return min(max(found, default=0.0), 1.0)
 
 
+@contextmanager
+def at_one_moment(table: HudiTable) -> Iterator[None]:
+    """Inside this context, all questions to the table are about one state, and its properties and its timeline are read once. It refuses no write, so
+    nothing may be written inside.
+    """
+    with table._opened.held():
+        yield
+
+
 def service_states(table: HudiTable) -> tuple[ServiceState, ...]:
     """Return the services of a table, in the order in which they run after a commit. Reads the table and changes nothing."""
-    return tuple(state_of(name, service) for name, service in table.services.items())
+    with at_one_moment(table):
+        return tuple(state_of(name, service) for name, service in table.services.items())
 
 
 def state_of(name: str, service: TableService[Any]) -> ServiceState:

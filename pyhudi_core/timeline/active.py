@@ -16,6 +16,7 @@ instants that a restore undoes (``timeline/restored.py``).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -205,6 +206,7 @@ class TimelineFolder:
     small_files: dict[str, tuple[str, bytes]] = field(default_factory=dict)
     _below: dict[str, TimelineFolder] = field(default_factory=dict)
     _own: tuple[str, bytes] = ("", b"")
+    _held: list[Names] | None = None
 
     @classmethod
     def of(
@@ -234,6 +236,15 @@ class TimelineFolder:
         """List the folder once."""
         self.latest = self._load()
         return self.latest
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Inside this context the folder is listed once at most, so that all questions are about one state. Nothing may be written inside."""
+        self._held = []
+        try:
+            yield
+        finally:
+            self._held = None
 
     def _load(self) -> Timeline:
         listed = self._names()
@@ -288,6 +299,14 @@ class TimelineFolder:
         return self._instants(self._names())
 
     def _names(self) -> Names:
+        """Return the names of files and folders now, or at the moment that is `held`."""
+        if self._held is None:
+            return self._names_now()
+        if not self._held:
+            self._held.append(self._names_now())
+        return self._held[0]
+
+    def _names_now(self) -> Names:
         """Return the names of files and folders at one moment.
 
         Each page of a long listing shows a later moment, so a listing may show a commit without a commit that completed before it. A second

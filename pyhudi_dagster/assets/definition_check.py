@@ -61,8 +61,8 @@ def refuse_twins(definitions: dg.Definitions) -> None:
                     )
                 having[asset] = sensor.name
     for kind in ("jobs", "schedules", "sensors"):
-        names = Counter(each.name for each in getattr(definitions, kind) or [])
-        for name in [name for name, count in names.items() if count > 1 and name.startswith("hudi__")]:
+        different = {id(each): each.name for each in getattr(definitions, kind) or []}
+        for name in [name for name, count in Counter(different.values()).items() if count > 1]:
             raise definition_error(
                 f"Two {kind} have the name {name}",
                 "Pass name= to one of the calls that make them, such as name='large_tables'; give two lakes two resource keys.",

@@ -74,7 +74,7 @@ def _different(mine: dict[str, str], theirs: dict[str, str]) -> list[str]:
 
 
 def _with_tables(component: HudiLakeComponent) -> str:
-    keys = sorted(component.table_keys())
+    keys = sorted(component.table_paths())
     more = ", ..." if len(keys) > _SHOWN else ""
     return f"{component.name} (tables {', '.join(keys[:_SHOWN])}{more})" if keys else component.name
 
@@ -105,13 +105,16 @@ def refuse_equal_keys(one: HudiLakeComponent, others: Iterable[HudiLakeComponent
 
 
 def refuse_twins_of(one: HudiLakeComponent, other: HudiLakeComponent) -> None:
-    """Raise `InvalidOptionError` if two components of a lake make definitions with the same name, or for the same table."""
-    both = sorted(one.table_keys() & other.table_keys())
+    """Raise `InvalidOptionError` if two components make definitions with the same name, or for the same table of one lake."""
+    same_lake = one.lake == other.lake
+    both = sorted(one.table_paths() & other.table_paths()) if same_lake else []
     components = f"The components {one.name} and {other.name}"
     if both:
         raise definition_error(f"{components} both have the table {both[0]}", "Keep it in one of them.")
     for field in ("services", "timeline_sensor", "checks"):
         for name in _names(one, field) & _names(other, field):
+            if name is None and not same_lake:
+                continue  # the default names follow the lakes
             raise definition_error(
                 f"{components} both have {field} with the name {name or 'of the lake ' + one.lake}",
                 f"Set name: of {field} in one of them, such as name: {one.name.rpartition('/')[2].partition('[')[0]}_{field}.",

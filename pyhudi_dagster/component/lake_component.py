@@ -123,8 +123,8 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
         cared = own or [(table, assets) for peer in peers for table, assets in peer.tables_made()]
         assets = [asset for _, made in own for asset in made]
         parts = [dg.Definitions(assets=assets, resources={self.lake: lake}), *self._upkeep(lake, cared)]
-        for peer in peers:
-            refuse_twins_of(self, peer)
+        for other in others:
+            refuse_twins_of(self, other)
         refuse_equal_keys(self, others)
         refuse_equal_names(
             (key, f"of the component {each.name}") for each in (self, *others) for key in each.asset_keys(steps=True)
@@ -171,7 +171,7 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
                 if isinstance(table, LakeTable):
                     made.append((table, table.made(self._folder, self.lake, self.translation)))
                 else:
-                    columns = self._columns.get(table.key)
+                    columns = self._columns.get(table.table or table.key)
                     made.append((table, [table.made(self.lake, self.translation, columns)]))
         return made
 
@@ -210,9 +210,10 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
                 groups.setdefault(repr(checks), (checks, []))[1].extend(made)
         yield from checks_made(list(groups.values()), self.lake)
 
-    def table_keys(self) -> set[str]:
-        """Return the keys of this component's tables."""
-        return {table.key for table in self.tables} | {table.key for table in self.external}
+    def table_paths(self) -> set[str]:
+        """Return the paths of this component's tables below the warehouse."""
+        tables: list[LakeTable | LakeExternal] = [*self.tables, *self.external]
+        return {table.table or table.key for table in tables}
 
     def policies(self) -> "list[LakeServices]":
         """Return the policies by which this component's services run."""

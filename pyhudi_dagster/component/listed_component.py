@@ -5,6 +5,7 @@ and never the lake. Tables of a `HudiLakeComponent` of the same lake are omitted
 """
 
 import json
+import re
 import zlib
 from fnmatch import fnmatch
 from pathlib import Path
@@ -29,6 +30,8 @@ from pyhudi_dagster.lake.resource import HudiLakeResource
 from pyhudi_dagster.reporting.column_schema import column_schema
 
 _VERSION = 1
+_UNFIT = re.compile(r"[^A-Za-z0-9_./-]")
+"""What no asset key can have."""
 
 
 class HudiLakeTablesComponent(dg.StateBackedComponent, dg.Resolvable, dg.Model):
@@ -110,7 +113,7 @@ class HudiLakeTablesComponent(dg.StateBackedComponent, dg.Resolvable, dg.Model):
         ]
         for peer in (*(each for each in others if each.lake == self.lake), *(each._of([]) for each in alike)):
             refuse_unequal(self._of([]), peer)
-        had = {key for each in others if each.lake == self.lake for key in each.table_keys()}
+        had = {key for each in others if each.lake == self.lake for key in each.table_paths()}
         wanted = [each for each in listed if each["table"] not in had and self._is_wanted(each["table"])]
         if not wanted:
             return dg.Definitions()
@@ -172,7 +175,9 @@ def _listed(state_path: Path) -> list[dict[str, Any]]:
 def _external(listed: dict[str, Any]) -> LakeExternal:
     error = listed.get("error")
     said = f"It could not be opened when the tables were listed. {error}" if error else listed.get("only_read")
-    return LakeExternal(key=listed["table"], table_type=listed.get("table_type", "copy_on_write"), description=said)
+    path, kind = listed["table"], listed.get("table_type", "copy_on_write")
+    # Another program chose the name of the table, so a name that Dagster refuses must not keep the location from loading.
+    return LakeExternal(key=_UNFIT.sub("_", path), table=path, table_type=kind, description=said)
 
 
 def _columns(listed: list[dict[str, Any]]) -> dg.TableSchema:

@@ -33,6 +33,7 @@ LakeTranslation = (
     | None
 )
 _KIND = "dagster/kind/"
+_TABLE = "The path of the table below the warehouse, if it is not the key."
 
 
 class LakePartitions(dg.Model, dg.Resolvable):
@@ -82,6 +83,7 @@ class LakeTable(LakeDefaults):
     """A table and its asset. Attributes that the table does not give, such as group, owners and services, have the values of defaults."""
 
     key: str = Field(description="The asset key, which is the path of the table below the warehouse, too.")
+    table: str = Field(default="", description=_TABLE)
     python: str = Field(description="Where the rows come from: file.py:function, beside defs.yaml.")
     record_key: list[str]
     ordering: str | None = None
@@ -115,6 +117,7 @@ class LakeTable(LakeDefaults):
             of_step["pool"] = self.pool
         asset = hudi_asset(
             key=dg.AssetKey(self.key.split("/")),
+            table=self.table or None,
             lake=lake,
             record_key=self.record_key,
             ordering=self.ordering,
@@ -147,6 +150,7 @@ class LakeExternal(LakeShared):
     """A table of another program. Attributes that the table does not give, such as group, owners and services, have the values of defaults."""
 
     key: str
+    table: str = Field(default="", description=_TABLE)
     table_type: Literal["copy_on_write", "merge_on_read"] = "copy_on_write"
     partitions: LakePartitions | None = None
     deps: list[str] = Field(default=[])
@@ -168,7 +172,7 @@ class LakeExternal(LakeShared):
             spec = translate(spec, self) if translate else spec
             return hudi_external_asset(
                 spec.key,
-                table=self.key,
+                table=self.table or self.key,
                 lake=lake,
                 table_type=self.table_type,
                 partitions=self.partitions.made() if self.partitions else None,

@@ -39,7 +39,7 @@ class LakeServices(dg.Model, dg.Resolvable):
     max_minutes: Whole | None = None
     quiet_hours: list[str] = Field(default=[])
     timezone: str = "UTC"
-    interval_seconds: Whole = 30
+    interval_seconds: Whole = 60
     quotas: dict[str, Whole] = Field(default={}, description="By group of assets: how many of its tables at a time.")
     run_for_each_table: bool = False
     spark: bool = False

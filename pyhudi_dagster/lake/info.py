@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from keyword import iskeyword
 from typing import Any, get_args
 
 import dagster as dg
@@ -62,7 +63,7 @@ class HudiAssetInfo:
                 f"The asset {name} has on_foreign_rows={self.on_foreign_rows!r}",
                 f"Use one of {', '.join(get_args(ForeignRows))}.",
             )
-        if not str(self.lake).isidentifier():
+        if not str(self.lake).isidentifier() or iskeyword(str(self.lake)) or self.lake == "io_manager":
             raise definition_error(
                 f"The asset {name} has lake={self.lake!r}, which cannot be the key of a resource",
                 "Use letters, digits and underscores, such as 'archive'; the default is 'lake'.",

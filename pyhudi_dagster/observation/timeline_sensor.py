@@ -15,6 +15,7 @@ import pyhudi as hudi
 from pyhudi.errors import HudiError, TableNotFoundError
 from pyhudi_core.orchestration import past_commits, table_looks
 from pyhudi_core.orchestration.instant_times import moment_of
+from pyhudi_core.orchestration.table_services import at_one_moment
 from pyhudi_core.orchestration.timeline_cursor import TablePosition, TimelineCursor, before, completion_of
 from pyhudi_dagster.lake.info import HudiAssetInfo
 from pyhudi_dagster.lake.names import RECONCILE_TAG
@@ -107,7 +108,8 @@ class TimelineTick:
             if isinstance(seen, HudiError):
                 raise seen
             if seen.table is not None and seen.timeline is not None:
-                self._report(info, seen.table, seen.timeline, seen.look)
+                with at_one_moment(seen.table):
+                    self._report(info, seen.table, seen.timeline, seen.look)
             else:
                 position = self.cursor.positions[info.table]
                 position.look, position.looked = seen.look, time.time()

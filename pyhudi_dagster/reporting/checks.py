@@ -17,6 +17,7 @@ from pyhudi.errors import HudiError
 from pyhudi_core.lazy import lazy
 from pyhudi_core.orchestration import past_commits
 from pyhudi_core.orchestration.instant_times import moment_of
+from pyhudi_core.orchestration.table_services import at_one_moment
 from pyhudi_dagster.lake.info import HudiAssetInfo, refuse_unfit_key, step_name
 from pyhudi_dagster.lake.names import name_of
 from pyhudi_dagster.lake.resource import HudiLakeResource
@@ -255,7 +256,8 @@ def result_of(
     limit = KINDS[check.name].limit if check.limit is None else check.limit
     try:
         table = lake.table(info.table, info.settings)
-        found = KINDS[check.name].look(Examined(info, table, instance, now, limit, check.column))
+        with at_one_moment(table):
+            found = KINDS[check.name].look(Examined(info, table, instance, now, limit, check.column))
     except HudiError as error:
         entries = {"hudi/error": type(error).__name__, "hudi/hint": error.hint or ""}
         found = CheckVerdict(False, f"The table cannot be examined: {error}", entries)

@@ -6,6 +6,7 @@ no step waits for the success of another. The pools of the steps are not the poo
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast, get_args
@@ -13,9 +14,10 @@ from typing import Any, cast, get_args
 import dagster as dg
 from pydantic import Field
 
-import pyhudi as hudi
 from pyhudi.errors import HudiError
 from pyhudi_core import orchestration
+from pyhudi_core.orchestration.table_services import at_one_moment
+from pyhudi_dagster.dagster_internals import without_config
 from pyhudi_dagster.lake.info import HudiAssetInfo, step_name
 from pyhudi_dagster.lake.names import LAKE_TAG, SERVICES_TAG, TABLE_TAG
 from pyhudi_dagster.lake.resource import HudiLakeResource
@@ -97,12 +99,9 @@ def job_of(table: ServiceTable, lake: HudiLakeResource, policy: ServicePolicy, h
     )
     def find(context: dg.OpExecutionContext, config: ServicesConfig) -> Iterator[Any]:
         asked = _checked(config.services)
-        opened, rest = service_runs.opened(getattr(context.resources, info.lake), info), {}
+        rest = {} if config.dry_run else _why_not(getattr(context.resources, info.lake), info, asked)
         for name, when in asked.items():
-            why = "" if config.dry_run else _why_not(opened, info, name, Asked(when))
-            if why:
-                rest[name] = why
-            else:
+            if name not in rest:
                 yield dg.DynamicOutput(
                     {"service": name, "when": when, "dry_run": config.dry_run}, mapping_key=name, output_name="work"
                 )
@@ -138,10 +137,8 @@ def job_of(table: ServiceTable, lake: HudiLakeResource, policy: ServicePolicy, h
         links["hudi/read_optimized_view"] = dg.MetadataValue.asset(table.view)
     return graph.to_job(
         description=f"Table services of {info.table}. A run has a step for each service with something to do, and says why not for the others.",
-        executor_def=dg.in_process_executor,
-        # This avoids the code location's IO manager, which may store outputs as tables. A job with its own resources must have all resources.
-        resource_defs={"io_manager": dg.mem_io_manager, info.lake: lake},
         metadata=links,
+        **_in_one_process(info.lake, lake),
         **_tags(policy, {TABLE_TAG: info.table, LAKE_TAG: info.lake, SERVICES_TAG: "table"}),
     )
 
@@ -162,12 +159,14 @@ def _checked(services: Mapping[str, str]) -> dict[str, When]:
     return {name: cast("When", given[name]) for name in kinds if given.get(name, "never") != "never"}
 
 
-def _why_not(table: "hudi.HudiTable | str", info: HudiAssetInfo, name: str, asked: Asked) -> str:
-    """Return why a service does not run. If the reason cannot be found, the service runs, and its step fails with the error."""
-    try:
-        return service_runs.why_not(table, info, name, asked)
-    except HudiError:
-        return ""
+def _why_not(lake: HudiLakeResource, info: HudiAssetInfo, asked: Mapping[str, When]) -> dict[str, str]:
+    """Return by service why it does not run. If the reason cannot be found, the service runs, and its step fails with the error."""
+    table, found = service_runs.opened(lake, info), dict[str, str]()
+    with nullcontext() if isinstance(table, str) else at_one_moment(table):
+        for name, when in asked.items():
+            with suppress(HudiError):
+                found[name] = service_runs.why_not(table, info, name, Asked(when))
+    return {name: why for name, why in found.items() if why}
 
 
 def _reasons_table(reasons: Mapping[str, str]) -> dg.TableMetadataValue:
@@ -221,9 +220,7 @@ def batch_job(
     return graph.to_job(
         description=f"Table services of {len(tables)} tables, one after the other in one process, each with a step of its own.",
         metadata={table.info.table: dg.MetadataValue.asset(table.info.key) for table in tables},
-        executor_def=dg.in_process_executor,
-        # This avoids the code location's IO manager, which may store outputs as tables. A job with its own resources must have all resources.
-        resource_defs={"io_manager": dg.mem_io_manager, lake_key: lake},
+        **_in_one_process(lake_key, lake),
         **_tags(policy, {LAKE_TAG: lake_key, SERVICES_TAG: "batch"}),
     )
 
@@ -281,6 +278,18 @@ def _end_of(step: runner.Step, policy: ServicePolicy) -> datetime | None:
     record = step.instance.get_run_record_by_id(step.run.run_id)
     begun = record.start_time if record is not None else None
     return datetime.fromtimestamp(begun, UTC) + timedelta(minutes=policy.max_minutes) if begun else None
+
+
+def _in_one_process(key: str, lake: HudiLakeResource) -> dict[str, Any]:
+    """Return the executor and the resources of a job. They have no config: Dagster loads the config schema of each job anew each minute.
+
+    With an IO manager of its own, the job avoids that of the code location, which may store outputs as tables. A job with its own resources must
+    have all resources.
+    """
+    return {
+        "executor_def": dg.in_process_executor.configured({}, name="in_process"),
+        "resource_defs": {"io_manager": dg.mem_io_manager, key: without_config(lake, "The lake of the tables.")},
+    }
 
 
 def _tags(policy: ServicePolicy, tags: Mapping[str, str]) -> dict[str, Any]:

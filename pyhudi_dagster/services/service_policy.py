@@ -55,7 +55,7 @@ class ServicePolicy:
     max_minutes: int | None = None
     quiet_hours: str | Sequence[str] = ()
     timezone: str = "UTC"
-    interval_seconds: int = 30
+    interval_seconds: int = 60
     again_minutes: int = 10
     quotas: Mapping[str, int] = field(default_factory=dict)
     priority: int = -5

@@ -17,7 +17,7 @@ from typing import Any
 import dagster as dg
 
 from pyhudi.errors import HudiError, TableNotFoundError
-from pyhudi_core.orchestration.table_services import would_fail
+from pyhudi_core.orchestration.table_services import at_one_moment, would_fail
 from pyhudi_dagster.lake.resource import HudiLakeResource
 from pyhudi_dagster.lake.service_settings import OnCron
 from pyhudi_dagster.services.fair_share import TableNeed, in_order, within_quotas
@@ -168,18 +168,19 @@ class ScheduleTick:
         info = table.info
         try:
             opened = lake.table(info.table, info.settings)
-            if why := opened.config.why_not_written:
-                self.why_not[info.table] = why
-                return
-            when: dict[str, When] = {}
-            seconds = 0.0
-            for service in services:
-                plan, waiting = opened.services[service].plan(), opened.services[service].waiting()
-                if plan or waiting or would_fail(plan):
-                    when[service] = "always"
-                    seconds += plan.figures.get("estimated_seconds", 0)
-                else:
-                    self.why_not[info.table] = str(plan)
+            with at_one_moment(opened):
+                if why := opened.config.why_not_written:
+                    self.why_not[info.table] = why
+                    return
+                when: dict[str, When] = {}
+                seconds = 0.0
+                for service in services:
+                    plan, waiting = opened.services[service].plan(), opened.services[service].waiting()
+                    if plan or waiting or would_fail(plan):
+                        when[service] = "always"
+                        seconds += plan.figures.get("estimated_seconds", 0)
+                    else:
+                        self.why_not[info.table] = str(plan)
         except TableNotFoundError:
             self.why_not[info.table] = "the table does not exist yet"
             return

@@ -16,7 +16,7 @@ import dagster as dg
 from pyhudi.errors import HudiError, TableNotFoundError
 from pyhudi_core.lazy import lazy
 from pyhudi_core.orchestration.table_match import described_differences
-from pyhudi_core.orchestration.table_services import state_of
+from pyhudi_core.orchestration.table_services import at_one_moment, state_of
 from pyhudi_dagster.lake.names import SERVED
 from pyhudi_dagster.lake.resource import HudiLakeResource
 from pyhudi_dagster.services.fair_share import TableNeed, in_order, within_quotas
@@ -168,14 +168,14 @@ class Tick:
             if self._is_unchanged(name, look):
                 self.why_not[name] = look.why
                 return []
+            opened = self.lake.table(name, table.info.settings)
             if name in self.busy:
                 self.why_not[name] = "a run of its services is under way"
                 return []
-            opened = self.lake.table(name, table.info.settings)
-            _, seen = table_looks.seen_now(
-                opened
-            )  # the look is before the examination: the next tick examines later changes
-            found = examine(table, opened)
+            with at_one_moment(opened):
+                _, seen = table_looks.seen_now(opened)
+                found = examine(table, opened)
+                unlike = described_differences(opened, table.info.settings) if table.info.has_step else ""
         except TableNotFoundError:
             self.why_not[name] = "the table does not exist yet"
             return []
@@ -184,7 +184,6 @@ class Tick:
             look.seen, look.at = "", self.now.timestamp()  # otherwise the table would come first in every tick
             self.why_not[name] = f"it cannot be examined: {error}"
             return []
-        unlike = described_differences(opened, table.info.settings) if table.info.has_step else ""
         if unlike:
             unlike = f"{_DIFFERENT} {unlike}. "
             self.context.log.warning("%s: %s", name, unlike)

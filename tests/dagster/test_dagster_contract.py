@@ -6,7 +6,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from pyhudi_dagster import dagster_internals
+from pyhudi_dagster import HudiLakeResource, dagster_internals
 
 PACKAGE = Path(dagster_internals.__file__).parent
 NOT_PUBLIC = re.compile(r"\bdagster\._|get_step_execution_context|\.step_context|remote_job_origin|asset_layer")
@@ -97,3 +97,21 @@ def test_a_sensor_that_requires_no_resource_finds_those_of_its_code_location():
     with dg.build_sensor_context(definitions=defs, resources={"lake": "of the test"}) as context:
         given = called("resource_definitions_of", context)
     assert given["lake"] is not found["lake"]
+
+
+def test_a_resource_without_a_config_schema_keeps_its_values_and_those_of_the_environment(tmp_path, monkeypatch):
+    lake = HudiLakeResource(warehouse=dg.EnvVar("OF_THIS_TEST"), options={"hoodie.metadata.enable": "false"})
+    monkeypatch.setenv("OF_THIS_TEST", str(tmp_path))
+    seen = {}
+
+    @dg.op(required_resource_keys={"lake"})
+    def look(context: dg.OpExecutionContext) -> None:
+        seen["lake"] = context.resources.lake
+
+    @dg.job(resource_defs={"lake": called("without_config", lake, "The lake.")})
+    def looking():
+        look()
+
+    assert looking.execute_in_process().success
+    assert (seen["lake"].warehouse, seen["lake"].options) == (str(tmp_path), lake.options)
+    assert not looking.run_config_schema.config_type.fields["resources"].is_required

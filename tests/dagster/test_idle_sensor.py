@@ -16,6 +16,8 @@ from pyhudi_core.orchestration import table_looks
 from pyhudi_core.orchestration.timeline_cursor import TablePosition, TimelineCursor
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_dagster import HudiLakeResource, build_hudi_timeline_sensor, hudi_external_asset
+from pyhudi_dagster.lake.info import info_of
+from pyhudi_dagster.reporting.checks import HudiCheck, result_of, utc_now
 
 TABLES = 200
 RECORD = ".hoodie/.aux/.pyhudi/commit_record.json"
@@ -68,6 +70,26 @@ def test_an_idle_tick_of_the_services_sends_one_request_for_each_table(instance:
         assert request.job_name == "hudi__first__services"
 
 
+def test_an_examination_of_all_services_and_a_health_check_list_the_timeline_once(instance: dg.DagsterInstance) -> None:
+    with counted_s3() as store:
+        lake = HudiLakeResource(warehouse=f"s3://{BUCKET}/lake", storage_options=store.options)
+        orders = orders_asset()
+        filled(lake, orders, 1)
+        defs = definitions(lake, orders)
+        first = tick(defs, instance, lake)
+        with store.traced() as trace:
+            again = tick(defs, instance, lake)  # without a cursor, everything is examined
+        assert again.skip_message == first.skip_message
+        [spec] = orders.specs
+        info = info_of(spec.key, spec.metadata)
+        assert info is not None
+        with store.traced() as of_check:
+            assert result_of(HudiCheck("compaction_lag"), info, lake, instance, utc_now()).passed
+        for each in (trace, of_check):
+            asked = [request.what for request in each.requests]
+            assert sum(what.startswith("LIST lake/orders/.hoodie/timeline/") for what in asked) == 1, str(each)
+
+
 def test_an_idle_tick_of_a_code_server_opens_no_database_of_dagster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,7 +97,6 @@ def test_an_idle_tick_of_a_code_server_opens_no_database_of_dagster(
     lake = HudiLakeResource(warehouse=dg.EnvVar("OF_THIS_TEST"))
     orders = orders_asset()
     defs = dg.Definitions.merge(definitions(lake, orders), build_hudi_timeline_sensor(lake, [orders]))
-    table = filled(HudiLakeResource(warehouse=str(tmp_path / "lake")), orders, 1)
     (tmp_path / "home").mkdir()
     instance, opened = dg.DagsterInstance.local_temp(str(tmp_path / "home")), list[object]()
     from_ref = dg.DagsterInstance.from_ref
@@ -86,6 +107,11 @@ def test_an_idle_tick_of_a_code_server_opens_no_database_of_dagster(
         with dg.build_sensor_context(instance_ref=instance.get_ref(), cursor=cursor, definitions=defs) as context:
             return defs.resolve_sensor_def(name).evaluate_tick(context), len(opened) - before
 
+    for name in ("hudi__services", "hudi__timeline"):
+        ticked(name, None)  # the first tick in a process makes the lake
+        missing, times = ticked(name, None)
+        assert (times, "the table does not exist yet" in str(missing.skip_message)) == (0, True)
+    table = filled(HudiLakeResource(warehouse=str(tmp_path / "lake")), orders, 1)
     for name in ("hudi__services", "hudi__timeline"):
         first, times = ticked(name, None)
         assert times <= 1

@@ -27,6 +27,7 @@ from pyhudi_core.errors import InvalidOptionError
 from pyhudi_dagster import HudiLakeComponent, HudiLakeResource
 from pyhudi_dagster.component.scaffolding import LakeScaffolder
 from pyhudi_dagster.component.table_attributes import function_of
+from pyhudi_dagster.lake.info import info_of
 
 CODE = """
 import pyarrow as pa
@@ -205,6 +206,7 @@ UNUSED: dict[str, dict[str, Any]] = {
         ({"changes_of": {"context": "sales/ordres"}}, "changes_of=context"),
         ({"options": {"hoodie.write.lock.provider": "in_process"}}, "excludes only the writers of one process"),
         ({"record_key": ["id", "id"]}, "record_key names a column twice"),
+        ({"ordering": ""}, "ordering names the column ''"),
         ({"kinds": ["a b!"]}, "the kind 'a b!'"),
         ({"freshness": {"fail_hours": 1e12}}, "fail_hours=1000000000000.0"),
         ({"freshness": {"fail_hours": float("inf")}}, "fail_hours=inf"),
@@ -268,6 +270,20 @@ def test_a_lake_that_cannot_work_is_refused_at_load(tmp_path: Path, lake: dict[s
     with pytest.raises(Exception, match="defs.yaml") as refused:
         lake_of(tmp_path, tables=tables, **lake)
     assert words in next(str(each) for each in chain_of(refused.value) if isinstance(each, InvalidOptionError))
+
+
+def test_a_table_may_have_another_path_than_its_key(tmp_path: Path) -> None:
+    defs = lake_of(
+        tmp_path,
+        tables=[{**TOTALS, "changes_of": {"orders": "web/events"}, "table": "sales/größe"}],
+        external=[{**WEB, "table": "web/events 2"}],
+    )
+    found = {
+        spec.key.to_user_string(): info.table
+        for spec in defs.resolve_all_asset_specs()
+        if (info := info_of(spec.key, spec.metadata))
+    }
+    assert found == {"sales/totals": "sales/größe", "web/events": "web/events 2"}
 
 
 @pytest.mark.parametrize(

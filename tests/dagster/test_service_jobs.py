@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import dagster as dg
 import pytest
+from dagster_shared.serdes import serialize_value
 from support.dagster_services import definitions, do, filled, only, orders_asset, told
 from support.planned_services import begun
 
@@ -76,6 +77,15 @@ def test_only_a_table_with_services_has_a_job_and_each_leads_to_the_other(lake):
     assert {name: value.value for name, value in defs.resolve_job_def("hudi__services").metadata.items()} == {
         name: dg.AssetKey(name) for name in ("orders", "others")
     }
+
+
+def test_a_job_says_no_more_than_a_lake_of_sixty_can_load_each_minute(lake):
+    """Dagster's daemon loads the snapshots of all jobs each minute. The smallest job of one op has 20 kB."""
+    defs = definitions(lake, orders_asset(), orders_asset(key="other"))
+    for name in (JOB, "hudi__services"):
+        snapshot = serialize_value(defs.resolve_job_def(name).get_job_snapshot())
+        assert HudiLakeResource.__doc__.strip()[:40] not in snapshot
+        assert len(snapshot) < 26_000, name
 
 
 def test_a_service_that_is_new_in_the_core_is_answered_for(lake, asset, instance, monkeypatch):

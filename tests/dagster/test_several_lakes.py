@@ -146,7 +146,7 @@ def test_two_policies_and_two_intervals_of_checks_on_one_lake(lake: HudiLakeReso
     )
     names(defs)
     sensors = {sensor.name: sensor.minimum_interval_seconds for sensor in defs.sensors or ()}
-    assert sensors == {"large_tables": 600, "hudi__services": 30}
+    assert sensors == {"large_tables": 600, "hudi__services": 60}
     crons = {each.name: each.cron_schedule for each in defs.schedules or () if isinstance(each, dg.ScheduleDefinition)}
     assert (crons["hudi__checks"], crons["daily_checks"]) == ("*/5 * * * *", "0 6 * * *")
 
@@ -285,6 +285,8 @@ def test_one_component_for_each_table_and_one_for_the_upkeep_of_all(tmp_path: Pa
         ({"services": {"name": "all", "tables": ["c"]}}, "services have the table c, which the lake does not have"),
         ({"services": [{"name": "a", "tables": ["sales/orders"]}, {"name": "b"}]}, "services have no tables left"),
         ({"lake": "other", "warehouse": None, "tables": [orders("b")]}, "has no warehouse"),
+        ({"tables": [orders("b"), orders("c")], "services": [{"name": "x", "tables": ["b"]}, {"name": "x", "tables": ["c"]}]},
+         "The component second: Two jobs have the name x"),
     ],
 )  # fmt: skip
 def test_components_that_cannot_be_together_are_refused_by_their_names_and_the_field(
@@ -294,6 +296,26 @@ def test_components_that_cannot_be_together_are_refused_by_their_names_and_the_f
     with project(tmp_path, first=first, second=second) as load, pytest.raises(Exception, match="defs.yaml") as refused:
         load()
     assert words in ours(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("upkeep", "field"),
+    [
+        ({"services": {"name": "x"}}, "services"),
+        ({"timeline_sensor": {"name": "x"}}, "timeline_sensor"),
+        ({"checks": [{"name": "data_freshness", "cron": "@daily", "name_of_job": "x"}]}, "checks"),
+    ],
+)
+def test_components_of_two_lakes_with_one_name_are_refused_by_their_names_and_the_field(
+    upkeep: dict[str, Any], field: str, tmp_path: Path
+) -> None:
+    second = {"tables": [orders("b")], "lake": "other", **upkeep}
+    with (
+        project(tmp_path, first={"tables": [orders()], **upkeep}, second=second) as load,
+        pytest.raises(Exception, match="defs.yaml") as refused,
+    ):
+        load()
+    assert f"both have {field} with the name x" in ours(refused.value)
 
 
 def ours(error: BaseException | None) -> str:
@@ -328,7 +350,9 @@ def project_of(*documents: tuple[str, str, dict[str, Any]]) -> Iterator[Any]:
         ({"tables": [orders(group_name="a b")]}, "The component shop: The table sales/orders: \"a b\" is not a valid"),
         ({"tables": [orders(deps=["sales/orders"])]}, "The component shop: The table sales/orders: Asset"),
         ({"tables": [orders(record_key=[])]}, "The component shop: The asset of table sales/orders has no record key"),
-        ({"tables": [orders()], "lake": "my lake"}, "The component shop: The asset sales/orders has lake='my lake', which cannot be the key of a resource"),
+        *(({"tables": [orders()], "lake": name},
+           f"The component shop: The asset sales/orders has lake={name!r}, which cannot be the key of a resource")
+          for name in ("my lake", "class", "io_manager")),
         ({"tables": [orders()], "warehouse": " "}, "The component shop: HudiLakeResource has an empty warehouse"),
         ({"tables": [orders()], "services": {"interval_seconds": -5}}, "The component shop: ServicePolicy has interval_seconds=-5"),
         ({"tables": [orders()], "checks": [{"name": "data_freshness", "limit": -1}]}, "The component shop: build_hudi_checks has the check"),

@@ -17,6 +17,7 @@ from support.golden import OTHER_VERSIONS, unpack
 import pyhudi_core as hudi
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_dagster import HudiLakeComponent, HudiLakeTablesComponent
+from pyhudi_dagster.lake.info import info_of
 
 CODE = "import pyarrow as pa\n\n\ndef rows() -> pa.Table:\n    return pa.table({'id': [1]})\n"
 TABLE = {"python": "tables.py:rows", "record_key": ["id"]}
@@ -192,6 +193,20 @@ def test_a_table_that_cannot_be_opened_is_listed_with_its_error(lake: Path, tmp_
     component.write_state_to_path(state)
     found = specs(component.build_defs_from_state(dg.ComponentTree.for_test().load_context, state))
     assert "It could not be opened when the tables were listed" in (found["tmp/x"].description or "")
+
+
+def test_a_table_whose_name_no_asset_can_have_is_listed_too_and_leads_to_the_table(lake: Path, tmp_path: Path) -> None:
+    rows = pa.table({"id": [1], "ts": [1]})
+    hudi.create_table(str(lake / "tmp" / "größe 2"), rows.schema, "id").upsert(rows)
+    component, state = listed(lake, include=["tmp/*"]), tmp_path / "state"
+    component.write_state_to_path(state)
+    found = specs(component.build_defs_from_state(dg.ComponentTree.for_test().load_context, state))
+    assert set(found) == {"tmp/x", "tmp/gr__e_2"}
+    spec = found["tmp/gr__e_2"]
+    info = info_of(spec.key, spec.metadata)
+    assert info is not None
+    assert info.table == "tmp/größe 2"
+    assert [each.name for each in spec.metadata["dagster/column_schema"].columns] == ["id", "ts"]
 
 
 def test_a_listed_table_of_version_6_says_what_works_on_it(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from pyhudi_core import HudiTable, open_table
 from pyhudi_core.errors import CorruptAvroError, CorruptTimelineError
 from pyhudi_core.formats.avro.container import sync_marker_of
 from pyhudi_core.model.instant import Action, Instant, State, parse_file_name, time_after
+from pyhudi_core.orchestration.table_services import at_one_moment
 from pyhudi_core.runtime.system import SystemClock
 from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
@@ -194,6 +195,25 @@ def test_a_handle_sees_what_others_wrote_and_a_scan_stays_where_it_is(location: 
     assert rows(table, "id", "price") == [(1, 2.0), (2, 2.0)]
     assert rows(pinned, "id", "price") == [(1, 1.0)]
     assert rows(pinned, "id", "price") == [(1, 1.0)], "as often as it is read"
+
+
+@pytest.mark.row("B10")
+def test_questions_at_one_moment_are_about_one_state(location: str) -> None:
+    table = make(location)
+    table.upsert(orders((1, "a", 1.0)))
+    before, name, other = table.timeline.instants, table.config.name, open_table(location)
+    with at_one_moment(table):
+        assert table.timeline.instants == before  # the first question makes the moment
+        other.upsert(orders((1, "a", 2.0)))
+        with at_one_moment(table):
+            assert table.timeline.instants == before
+        properties = Path(location, ".hoodie/hoodie.properties")
+        kept = properties.read_bytes()
+        properties.unlink()
+        Path(f"{properties}.backup").unlink(missing_ok=True)
+        assert (table.timeline.instants, table.config.name) == (before, name)
+        properties.write_bytes(kept)
+    assert len(table.timeline.instants) == len(before) + 1
 
 
 @pytest.mark.row("B10")
