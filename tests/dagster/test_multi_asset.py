@@ -26,8 +26,13 @@ def materialized(result: dg.ExecuteInProcessResult) -> list[str]:
     return [event.asset_key.to_user_string() for event in result.get_asset_materialization_events()]
 
 
+def pending(lake: Any, name: str) -> list[Any]:
+    return list(lake.table(name).timeline.pending) if name in lake.tables_by_name else []
+
+
 def commits(lake: Any, name: str) -> list[Any]:
-    return list(lake.table(name).timeline.commits)
+    """The commits of a table; none without a table, because a refused first write leaves none."""
+    return list(lake.table(name).timeline.commits) if name in lake.tables_by_name else []
 
 
 @pytest.fixture
@@ -100,7 +105,7 @@ def test_bad_rows_of_the_last_table_publish_nothing_of_the_first(run, lake):
     assert not failed.success
     assert not materialized(failed)
     assert not commits(lake, "orders")
-    assert not list(lake.table("orders").timeline.pending), "what was staged is rolled back"
+    assert not pending(lake, "orders"), "what was staged is rolled back"
 
 
 def test_a_refusing_validator_of_the_last_table_publishes_nothing_and_is_a_failed_check(run, lake):
@@ -110,7 +115,7 @@ def test_a_refusing_validator_of_the_last_table_publishes_nothing_and_is_a_faile
     assert checks == [("lines", False)]
     assert not materialized(failed)
     assert not commits(lake, "orders")
-    assert not list(lake.table("orders").timeline.pending)
+    assert not pending(lake, "orders")
 
 
 def test_if_the_second_commit_fails_the_first_is_published_and_reported_and_the_step_fails(
@@ -122,7 +127,7 @@ def test_if_the_second_commit_fails_the_first_is_published_and_reported_and_the_
     assert materialized(failed) == ["orders"]
     assert ids(lake, "orders") == [1]
     assert not commits(lake, "lines")
-    assert not list(lake.table("lines").timeline.pending)
+    assert not pending(lake, "lines")
 
 
 def test_tables_of_one_store_are_published_in_one_step(run, lake):
@@ -140,7 +145,7 @@ def test_if_one_commit_of_the_step_fails_no_table_is_published_and_a_retry_makes
     assert not materialized(failed)
     for name in ("orders", "lines"):
         assert not commits(lake, name)
-        assert not list(lake.table(name).timeline.pending)
+        assert not pending(lake, name)
     assert materialized(run(assets_of({"orders": rows(1), "lines": rows(1)}))) == ["orders", "lines"]
 
 
