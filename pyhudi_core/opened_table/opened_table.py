@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -84,24 +84,23 @@ class OpenedTable:
         with at_table(self.storage.location):
             return self._of(self._files())
 
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Inside this context, all calls of this handle see one state of the table: the properties are read once, and each timeline is listed once.
+    def at_one_moment(self) -> OpenedTable:
+        """Return another handle, whose calls see one state of the table: the properties are read once, and each timeline is listed once.
 
-        Only for reads by one thread: a write must see what other writers did. Raises as `context`.
+        Only for reads: a write must see what other writers did. Both handles share their caches. Raises as `context`.
         """
         if self._held is not None:
-            yield
-            return
-        context = self.context()
-        with ExitStack() as folders:
-            for each_table in (context, *context.companions):
-                folders.enter_context(each_table.folder.held())
-            self._held = context
-            try:
-                yield
-            finally:
-                self._held = None
+            return self
+        folders, metadata_folders = (
+            {path: replace(folder) for path, folder in known.items()}
+            for known in (self._folders, self._metadata_folders)
+        )
+        seen = replace(self, _folders=folders, _metadata_folders=metadata_folders)
+        context = seen.context()
+        for each_table in (context, *context.companions):
+            each_table.folder.hold()
+        seen._held = context
+        return seen
 
     def to_drop(self) -> tuple[TableContext, bool]:
         """Return the table, and whether it is half dropped; for a half dropped table, every other call raises `TableHalfDroppedError`. Raises as

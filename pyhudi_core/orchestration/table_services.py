@@ -6,8 +6,7 @@ The list comes from ``table.services``. This module has no names of services, so
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -57,19 +56,16 @@ class ServiceState:
         return min(max(found, default=0.0), 1.0)
 
 
-@contextmanager
-def at_one_moment(table: HudiTable) -> Iterator[None]:
-    """Inside this context, all questions to the table are about one state, and its properties and its timeline are read once. It refuses no write, so
-    nothing may be written inside.
+def at_one_moment(table: HudiTable) -> HudiTable:
+    """Return another handle of the table: all questions to it are about one state, and it reads its properties and its timeline once. It refuses no
+    write, so nothing may be written with it.
     """
-    with table._opened.held():
-        yield
+    return type(table)(table._opened.at_one_moment())
 
 
 def service_states(table: HudiTable) -> tuple[ServiceState, ...]:
     """Return the services of a table, in the order in which they run after a commit. Reads the table and changes nothing."""
-    with at_one_moment(table):
-        return tuple(state_of(name, service) for name, service in table.services.items())
+    return tuple(state_of(name, service) for name, service in at_one_moment(table).services.items())
 
 
 def state_of(name: str, service: TableService[Any]) -> ServiceState:

@@ -16,7 +16,6 @@ instants that a restore undoes (``timeline/restored.py``).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -237,14 +236,9 @@ class TimelineFolder:
         self.latest = self._load()
         return self.latest
 
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Inside this context the folder is listed once at most, so that all questions are about one state. Nothing may be written inside."""
+    def hold(self) -> None:
+        """List the folder once at most from now on, so that all questions are about one state. Nothing may be written with this object."""
         self._held = []
-        try:
-            yield
-        finally:
-            self._held = None
 
     def _load(self) -> Timeline:
         listed = self._names()
@@ -299,7 +293,7 @@ class TimelineFolder:
         return self._instants(self._names())
 
     def _names(self) -> Names:
-        """Return the names of files and folders now, or at the moment that is `held`."""
+        """Return the names of files and folders now, or at the moment of the first question after `hold`."""
         if self._held is None:
             return self._names_now()
         if not self._held:

@@ -108,8 +108,7 @@ class TimelineTick:
             if isinstance(seen, HudiError):
                 raise seen
             if seen.table is not None and seen.timeline is not None:
-                with at_one_moment(seen.table):
-                    self._report(info, seen.table, seen.timeline, seen.look)
+                self._report(info, at_one_moment(seen.table), seen.timeline, seen.look)
             else:
                 position = self.cursor.positions[info.table]
                 position.look, position.looked = seen.look, time.time()

@@ -255,9 +255,8 @@ def result_of(
     """Examine the table of an asset."""
     limit = KINDS[check.name].limit if check.limit is None else check.limit
     try:
-        table = lake.table(info.table, info.settings)
-        with at_one_moment(table):
-            found = KINDS[check.name].look(Examined(info, table, instance, now, limit, check.column))
+        table = at_one_moment(lake.table(info.table, info.settings))
+        found = KINDS[check.name].look(Examined(info, table, instance, now, limit, check.column))
     except HudiError as error:
         entries = {"hudi/error": type(error).__name__, "hudi/hint": error.hint or ""}
         found = CheckVerdict(False, f"The table cannot be examined: {error}", entries)

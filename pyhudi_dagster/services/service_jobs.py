@@ -6,7 +6,7 @@ no step waits for the success of another. The pools of the steps are not the poo
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast, get_args
@@ -162,10 +162,10 @@ def _checked(services: Mapping[str, str]) -> dict[str, When]:
 def _why_not(lake: HudiLakeResource, info: HudiAssetInfo, asked: Mapping[str, When]) -> dict[str, str]:
     """Return by service why it does not run. If the reason cannot be found, the service runs, and its step fails with the error."""
     table, found = service_runs.opened(lake, info), dict[str, str]()
-    with nullcontext() if isinstance(table, str) else at_one_moment(table):
-        for name, when in asked.items():
-            with suppress(HudiError):
-                found[name] = service_runs.why_not(table, info, name, Asked(when))
+    seen = table if isinstance(table, str) else at_one_moment(table)
+    for name, when in asked.items():
+        with suppress(HudiError):
+            found[name] = service_runs.why_not(seen, info, name, Asked(when))
     return {name: why for name, why in found.items() if why}
 
 

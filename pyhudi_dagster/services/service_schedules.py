@@ -167,20 +167,19 @@ class ScheduleTick:
         """Yield the need of one table. A table that cannot be read is skipped with its error; the other tables are not affected."""
         info = table.info
         try:
-            opened = lake.table(info.table, info.settings)
-            with at_one_moment(opened):
-                if why := opened.config.why_not_written:
-                    self.why_not[info.table] = why
-                    return
-                when: dict[str, When] = {}
-                seconds = 0.0
-                for service in services:
-                    plan, waiting = opened.services[service].plan(), opened.services[service].waiting()
-                    if plan or waiting or would_fail(plan):
-                        when[service] = "always"
-                        seconds += plan.figures.get("estimated_seconds", 0)
-                    else:
-                        self.why_not[info.table] = str(plan)
+            opened = at_one_moment(lake.table(info.table, info.settings))
+            if why := opened.config.why_not_written:
+                self.why_not[info.table] = why
+                return
+            when: dict[str, When] = {}
+            seconds = 0.0
+            for service in services:
+                plan, waiting = opened.services[service].plan(), opened.services[service].waiting()
+                if plan or waiting or would_fail(plan):
+                    when[service] = "always"
+                    seconds += plan.figures.get("estimated_seconds", 0)
+                else:
+                    self.why_not[info.table] = str(plan)
         except TableNotFoundError:
             self.why_not[info.table] = "the table does not exist yet"
             return

@@ -172,10 +172,10 @@ class Tick:
             if name in self.busy:
                 self.why_not[name] = "a run of its services is under way"
                 return []
-            with at_one_moment(opened):
-                _, seen = table_looks.seen_now(opened)
-                found = examine(table, opened)
-                unlike = described_differences(opened, table.info.settings) if table.info.has_step else ""
+            opened = at_one_moment(opened)
+            _, seen = table_looks.seen_now(opened)
+            found = examine(table, opened)
+            unlike = described_differences(opened, table.info.settings) if table.info.has_step else ""
         except TableNotFoundError:
             self.why_not[name] = "the table does not exist yet"
             return []
