@@ -63,9 +63,8 @@ _ABANDONED_MINUTES = 0.25
 _WAIT_MS = (8, 300)
 _GROWTH = 1.25
 """The factor between two waits. With 1.4, a writer sees its answer late by a fifth of the wait on average; with 1.25, by an eighth."""
-_ASK_EVERY_S = 1.0
-"""While another writer leads, a waiting writer asks for the lead after this time, because the leader may have died. A request that fails costs as
-much as fifty looks."""
+_ASKS = 8
+"""While another writer leads, one look out of this number asks for the lead, because the leader may have died."""
 _GATHER, _MOST_GATHER_MS = 1 / 2, 300
 """A leader waits for the next batches of the writers that the last commit has answered.
 
@@ -237,19 +236,17 @@ def _partitions_of(batch: object) -> frozenset[str]:
 def _answered(open_write: OpenWrite, context: TableContext, batch: HandedIn, lock: LockProvider) -> Answer:
     """Wait until a batch has its answer. Commit all waiting batches if no other writer does."""
     clock, bound_s = context.runtime.clock, context.options.lock.wait_ms / 1000
-    patience, has_looked = Patience(clock, context.runtime.ids, *_WAIT_MS, _GROWTH), False
-    began = asked = clock.monotonic()
+    patience, began, looks = Patience(clock, context.runtime.ids, *_WAIT_MS, _GROWTH), clock.monotonic(), 0
     while True:
-        if has_looked and not handed_in.waits(context, batch):  # it was handed in just before the first look
+        if looks and not handed_in.waits(context, batch):  # it was handed in just before the first look
             answer = handed_in.answers(context, [batch.token]).get(batch.token)
             if answer is None:
                 raise _unknown(
                     context, batch, "has gone without an answer: its file was removed, or the table was restored"
                 )
             return answer
-        has_looked = True
-        asks = not _is_led(context) or clock.monotonic() - asked >= min(_ASK_EVERY_S, bound_s / 8)
-        asked = clock.monotonic() if asks else asked
+        looks += 1
+        asks = looks % _ASKS == 1 or not _is_led(context)
         led = _led(open_write, context, lock, batch.token) if asks else None
         if led is not None:
             if batch.token in led.failed:
