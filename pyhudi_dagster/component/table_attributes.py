@@ -193,7 +193,8 @@ class _YamlTranslator(HudiTranslator):
     """Applies ``translation:`` to the asset of a table. The table's location still follows from its key."""
 
     def __init__(self, translate: Translation, table: LakeTable) -> None:
-        self.translate, self.table = translate, table
+        kind = table.table_type or "copy_on_write"  # of a new table; templates show it
+        self.translate, self.table = translate, table.model_copy(update={"table_type": kind})
 
     def get_asset_spec(self, definition: HudiTableDefinition) -> dg.AssetSpec:
         """Return the asset's spec with the values from the YAML."""

@@ -132,4 +132,6 @@ def test_an_interrupt_cancels_the_steps_own_spark_jobs_and_rolls_back(run, lake,
     assert not went_on.exists(), "the step waited for its job"
     until(lambda: not session.sparkContext.statusTracker().getActiveJobsIds())
     assert not went_on.exists(), "the job ended by itself"
-    until(lambda: "orders" not in lake.tables_by_name)  # it was made for these rows
+    timeline = lake.table("orders").timeline
+    assert not list(timeline.commits)
+    assert not list(timeline.pending)

@@ -110,7 +110,7 @@ def test_a_table_in_a_bucket_is_one_table_however_its_location_is_written(place:
     with hudi.transaction([table, other]) as changes:
         changes.upsert(table, rows((1, 1)))
         changes.upsert(other, rows((1, 1)))
-    for text in (f"s3a://{place}/a", f"S3://{place}/a/", f"s3a:///{place}/a//"):
+    for text in (f"s3a://{place}/a", f"S3://{place}/a/", f"s3a://{place}/a//"):
         again = hudi.open_table(text, CREDENTIALS)
         with pytest.raises(hudi.errors.InvalidOptionError, match="given twice"):
             hudi.transaction([table, again])
