@@ -205,7 +205,8 @@ class CommitTogether:
             members = dict(writes)
             try:
                 for write in writes.values():
-                    write.write_again()
+                    if write.is_prepared:
+                        write.write_again()
                 members = {location: write for location, write in writes.items() if write.transaction is not None}
                 self._commit_once(members, gates)
                 break

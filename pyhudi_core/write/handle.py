@@ -369,7 +369,7 @@ class Write:
 
     def write_again(self) -> None:
         """Write the batch from the table's present state, if the write was only prepared, or was rolled back."""
-        if self.is_prepared:
+        if isinstance(self._state, Draft):
             self._renew()
             write(self._run, commits=False)
             if isinstance(self._state, Unchanged):
