@@ -183,6 +183,45 @@ def test_columns_keep_their_ids_whatever_becomes_of_their_names(tmp_path: Path) 
     assert after == {"id": before["id"], "day": before["day"], "cost": before["price"], "n": before["n"]}
 
 
+@pytest.mark.parametrize("numbered", [False, True])
+@pytest.mark.parametrize("how", ["renamed, then added", "renamed, then new in rows", "added after another one"])
+def test_a_name_that_a_restore_undid_belongs_to_the_column_that_has_it_later(
+    tmp_path: Path, how: str, numbered: bool
+) -> None:
+    """The metadata keeps the names of undone columns, and a table gives their numbers again."""
+    table = made(tmp_path)
+    if numbered:
+        table.alter(order=["price", "id", "day"])
+    table.iceberg.sync()
+    before, point = column_ids(table.location), table.timeline.commits[-1]
+
+    def upsert(**row: object) -> None:
+        table.upsert(pa.Table.from_pylist([{"id": 1, "day": "a", **row}], schema=table.schema))
+
+    if how.startswith("renamed"):
+        table.alter(rename={"price": "cost"})
+        upsert(cost=3.0)
+    else:
+        table.alter(add={"cost": pa.string()})
+        upsert(price=3.0, cost="x")
+    table.iceberg.sync()
+    table.restore(point)
+    table = hudi.open_table(table.location)
+    if how == "renamed, then new in rows":
+        table.upsert(pa.Table.from_pylist([{"id": 1, "day": "a", "price": 1.5, "cost": 5.0}]))
+    else:
+        if not how.startswith("renamed"):
+            table.alter(add={"other": pa.string()})
+            upsert(price=1.0, other="y")
+        table.alter(add={"cost": pa.float64()})
+        upsert(price=1.5, cost=5.0)
+    table.iceberg.sync()
+    same(table)
+    after = column_ids(table.location)
+    assert {name: after[name] for name in before} == before
+    assert len(set(after.values())) == len(after)
+
+
 def test_a_name_that_means_two_columns_is_refused(tmp_path: Path) -> None:
     table = made(tmp_path)
     table.iceberg.sync()
