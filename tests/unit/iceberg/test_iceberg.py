@@ -123,6 +123,28 @@ def test_a_sync_reads_the_newest_version_once(tmp_path: Path, monkeypatch: pytes
         assert read == [f"metadata/v{2 - changes}.metadata.json"]
 
 
+@pytest.mark.parametrize("what", ["an older snapshot is current", "another schema is current"])
+def test_metadata_whose_state_another_program_has_changed_is_refused(tmp_path: Path, what: str) -> None:
+    """As after ``rollback_to_snapshot`` or ``alter table`` in Iceberg: each snapshot is ours, and the next commit would come on top of it."""
+    table = made(tmp_path)
+    table.iceberg.sync()
+    table.upsert(data((9, "c", 9.0)))
+    table.iceberg.sync()
+    folder = Path(table.location, "metadata")
+    raw = json.loads((folder / "v2.metadata.json").read_text())
+    if what.startswith("an older"):
+        raw["current-snapshot-id"] = raw["snapshots"][0]["snapshot-id"]
+        raw["refs"]["main"]["snapshot-id"] = raw["snapshots"][0]["snapshot-id"]
+    else:
+        raw["schemas"].append({**raw["schemas"][0], "schema-id": 7, "fields": raw["schemas"][0]["fields"][:2]})
+        raw["current-schema-id"] = 7
+    (folder / "v3.metadata.json").write_text(json.dumps(raw))
+    table.upsert(data((10, "d", 10.0)))
+    with pytest.raises(UnsupportedTableError, match="another program"):
+        table.iceberg.sync()
+    assert not (folder / "v4.metadata.json").exists()
+
+
 def test_a_clean_lets_the_snapshots_go_that_name_its_files(tmp_path: Path) -> None:
     table = made(tmp_path, hoodie__clean__commits__retained=1)
     table.iceberg.sync()
