@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pyhudi_core.errors import HudiError, UnsupportedTableError
+from pyhudi_core.errors import HudiError, ObjectNotFoundError, UnsupportedTableError
 from pyhudi_core.iceberg import manifests, retention, table_metadata
 from pyhudi_core.iceberg.columns import IcebergColumns, columns_of, with_dropped, with_versions
 from pyhudi_core.iceberg.file_changes import Made, NamedFile, added_by, every_file, statistics_of
@@ -70,12 +70,27 @@ def sync(context: TableContext, progress: Progress | None = None) -> Synced:
         work = difference(found, context.folder, state.timeline, retention.location_of(context))
         if found is not None and not work:
             return Synced(found)
-        step = _Step.begun(context, found, state, work)
-        step.carry_out(progress)
+        try:
+            step = _Step.begun(context, found, state, work)
+            step.carry_out(progress)
+        except ObjectNotFoundError:  # another process has made a version since, and removed snapshots of this one
+            newer = table_metadata.load(context.storage)
+            if found is None or newer is None or newer.number == found.number:
+                raise
+            continue
         if table_metadata.store(context.storage, step.metadata):
-            return step.finished()
+            done = step.finished()
+            return done if found is not None else _after_first(context, done)
         step.discard()
     raise retention.too_many_tries(context)
+
+
+def _after_first(context: TableContext, done: Synced) -> Synced:
+    """Add what happened during the first sync: a clean found no metadata, so it may have deleted files that the first snapshot names."""
+    later = sync(context)
+    if not later.moved:
+        return done
+    return replace(later, commits=(*done.commits, *later.commits), files=done.files + later.files)
 
 
 def follow(context: TableContext) -> None:

@@ -22,9 +22,11 @@ from support.iceberg_catalogs import follow
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import InvalidOptionError, UnsupportedTableError
-from pyhudi_core.iceberg import catalogs, manifests, table_metadata, tree
+from pyhudi_core.iceberg import catalogs, manifests, sync, table_metadata, tree
 from pyhudi_core.iceberg.bounds import encoded
 from pyhudi_core.iceberg.columns import columns_of
+from pyhudi_core.iceberg.file_changes import every_file
+from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.local import LocalStorage
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string()), ("price", pa.float64())])
@@ -160,6 +162,50 @@ def test_a_clean_lets_the_snapshots_go_that_name_its_files(tmp_path: Path) -> No
     named = {Path(line.manifest_path).name for one in found.snapshots() for line in one.manifests(found.io)}
     named |= {Path(one.manifest_list).name for one in found.snapshots()}
     assert {path.name for path in Path(table.location, "metadata").glob("*.avro")} == named
+
+
+def test_a_first_sync_beside_a_clean_names_no_file_that_it_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = made(tmp_path, hoodie__clean__automatic=False, hoodie__clean__commits__retained=1)
+    real, cleaned = every_file, []
+
+    def every(*given: Any) -> Any:
+        found = real(*given)
+        if not cleaned:
+            for number in range(3):
+                table.upsert(data((1, "a", 10.0 + number)))
+            cleaned.append(table.cleaning.run().files)
+        return found
+
+    monkeypatch.setattr(sync, "every_file", every)
+    done = hudi.open_table(table.location).iceberg.sync()
+    assert cleaned[0]
+    assert done.instants == table.timeline.commits.instants
+    same(table)
+    for one in iceberg_table(table.location).snapshots():
+        assert iceberg_rows(table.location, one.snapshot_id)
+
+
+def test_a_sync_begins_again_if_another_one_removed_the_snapshot_that_it_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, other = (made(tmp_path, pyhudi__iceberg__snapshots=1), [])
+    table.iceberg.sync()
+    table.upsert(data((1, "a", 2.0)))
+    real = table_metadata.load
+
+    def load(storage: Storage) -> Any:
+        found = real(storage)
+        if not other:
+            other.append(True)
+            assert hudi.open_table(table.location, options={"pyhudi.iceberg.snapshots": 1}).iceberg.sync()
+        return found
+
+    monkeypatch.setattr(table_metadata, "load", load)
+    late = hudi.open_table(table.location, options={"pyhudi.iceberg.snapshots": 1}).iceberg.sync()
+    assert not late, "the other one has done everything"
+    same(table)
 
 
 def test_a_restore_takes_the_snapshots_of_what_it_undoes(tmp_path: Path) -> None:
