@@ -23,6 +23,9 @@ KEPT_VERSIONS = 20
 """The number of older versions that stay for readers with an older hint."""
 SYNCED = "pyhudi.synced"
 NUMBERS = "pyhudi.column-numbers"
+OLDEST = "pyhudi.oldest-file"
+"""The requested time of the oldest file when all files were listed: older schema versions have no file any more. Later files are newer, or the commit
+that adds them is compared with its own."""
 MAPPING = "schema.name-mapping.default"
 INSTANT, COMPLETED = "hudi.instant", "hudi.completion-time"
 _MOST_DIGITS = 18

@@ -299,6 +299,30 @@ def test_a_name_that_means_two_columns_is_refused(tmp_path: Path) -> None:
         table.iceberg.sync()
 
 
+def test_a_name_of_two_columns_is_mapped_once_the_files_of_the_older_one_were_rewritten(tmp_path: Path) -> None:
+    """As the hint of the refusal says; and the commits after that are not refused again."""
+    table = made(tmp_path, hoodie__clean__automatic=False)
+    table.alter(rename={"price": "cost"})
+    table.alter(add={"price": pa.float64()})
+
+    def upsert(*ids: int) -> None:
+        rows = [{"id": n, "day": "aab"[n - 1], "cost": 1.0 * n, "price": 100.0 * n} for n in ids]
+        table.upsert(pa.Table.from_pylist(rows, schema=table.schema))
+
+    with pytest.raises(UnsupportedTableError, match="the name 'price' means different columns"):
+        table.iceberg.sync()
+    upsert(1, 2, 3)
+    table.iceberg.sync()
+    same(table)
+    upsert(1)
+    table.iceberg.sync()
+    same(table)
+    table.alter(rename={"price": "value"})
+    table.alter(add={"price": pa.float64()})
+    with pytest.raises(UnsupportedTableError, match="the name 'price' means different columns"):
+        table.iceberg.sync()
+
+
 def test_statistics_and_partitions_let_readers_skip_files(tmp_path: Path) -> None:
     table = made(tmp_path, hoodie__metadata__index__column__stats__enable=True)
     table.insert(data((7, None, 700.0)))
