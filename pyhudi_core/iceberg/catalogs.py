@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pyhudi_core.errors import HudiError, TableError, UnsupportedTableError, from_extra
 from pyhudi_core.iceberg import retention, table_metadata
 from pyhudi_core.iceberg.table_metadata import INSTANT, TableMetadata
+from pyhudi_core.model.masking import masked_text
 from pyhudi_core.opened_table.table_context import TableContext
 
 if TYPE_CHECKING:
@@ -40,12 +41,16 @@ def bring(context: TableContext, metadata: TableMetadata, catalog: Catalog | str
         return _update(context, opened, there, metadata, name)
     except HudiError:
         raise
-    except Exception as error:  # the errors of the catalogs' clients
-        raise TableError(
-            f"The catalog did not take the table {name}: {type(error).__name__}: {error!s:.200}",
+    except Exception as error:  # of the catalogs' clients; some show an address with its password
+        said = masked_text(str(error))
+        failed = TableError(
+            f"The catalog did not take the table {name}: {type(error).__name__}: {said:.200}",
             table=context.table,
             hint="The Hudi table and its Iceberg metadata are as they should be. Correct the cause, and sync again.",
-        ) from error
+        )
+        if said != str(error):
+            raise failed from None
+        raise failed from error
 
 
 def _for_registration(context: TableContext, metadata: TableMetadata) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import json
 import shutil
+import traceback
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyiceberg.catalog
 import pytest
 from moto import mock_aws
 from pydantic import TypeAdapter
@@ -17,11 +19,12 @@ from pyiceberg.catalog.glue import GlueCatalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.conversions import to_bytes
 from pyiceberg.types import IcebergType, PrimitiveType
+from pyiceberg.utils.config import Config
 from support.iceberg import column_ids, iceberg_rows, iceberg_table, in_order
 from support.iceberg_catalogs import follow
 
 import pyhudi_core as hudi
-from pyhudi_core.errors import InvalidOptionError, UnsupportedTableError
+from pyhudi_core.errors import InvalidOptionError, TableError, UnsupportedTableError
 from pyhudi_core.iceberg import catalogs, manifests, sync, table_metadata, tree
 from pyhudi_core.iceberg.bounds import encoded
 from pyhudi_core.iceberg.columns import columns_of
@@ -535,6 +538,17 @@ def test_a_catalog_gets_a_snapshot_again_that_was_made_without_an_undone_commit(
     assert in_order(shown.scan().to_arrow()) == in_order(table.to_arrow(SCHEMA.names))
     assert [len(shown.scan(snapshot_id=one.snapshot_id).to_arrow()) for one in shown.snapshots()] == [1, 2, 3]
     assert not table.iceberg.sync(catalog, "sales.orders")
+
+
+def test_the_address_of_a_catalog_is_shown_without_its_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pyiceberg repeats an address whose kind of catalog it does not know."""
+    monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__URI", "mysql://me:very-secret@host/db")
+    monkeypatch.setattr(pyiceberg.catalog, "_ENV_CONFIG", Config())
+    with pytest.raises(TableError, match="Could not infer the catalog type") as refused:
+        made(tmp_path).iceberg.sync("lake", "sales.orders")
+    assert "very-secret" not in "".join(traceback.format_exception(refused.value))
 
 
 def test_a_catalog_and_the_name_there_go_together(tmp_path: Path) -> None:
