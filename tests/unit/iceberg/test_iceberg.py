@@ -171,7 +171,8 @@ def test_a_first_sync_beside_a_clean_names_no_file_that_it_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = made(tmp_path, hoodie__clean__automatic=False, hoodie__clean__commits__retained=1)
-    real, cleaned = every_file, []
+    real = every_file
+    cleaned: list[int] = []
 
     def every(*given: Any) -> Any:
         found = real(*given)
@@ -193,7 +194,8 @@ def test_a_first_sync_beside_a_clean_names_no_file_that_it_deleted(
 def test_a_sync_begins_again_if_another_one_removed_the_snapshot_that_it_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table, other = (made(tmp_path, pyhudi__iceberg__snapshots=1), [])
+    table = made(tmp_path, pyhudi__iceberg__snapshots=1)
+    other: list[bool] = []
     table.iceberg.sync()
     table.upsert(data((1, "a", 2.0)))
     real = table_metadata.load
