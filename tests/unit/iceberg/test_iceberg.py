@@ -344,6 +344,22 @@ def test_statistics_and_partitions_let_readers_skip_files(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("statistics", [True, False])
+def test_a_row_that_a_record_index_left_in_its_old_folder_is_found_by_its_value(
+    tmp_path: Path, statistics: bool
+) -> None:
+    table = made(
+        tmp_path,
+        hoodie__metadata__record__index__enable=True,
+        hoodie__index__type="RECORD_INDEX",
+        hoodie__metadata__index__column__stats__enable=statistics,
+    )
+    table.upsert(data((1, "b", 9.0)))
+    table.iceberg.sync()
+    assert [row["id"] for row in iceberg_rows(table.location, row_filter="day = 'b'")] == [1, 3]
+    assert [row["id"] for row in iceberg_rows(table.location, row_filter="day = 'a'")] == [2]
+
+
+@pytest.mark.parametrize("statistics", [True, False])
 def test_folders_of_times_are_truncations_where_statistics_prove_it(tmp_path: Path, statistics: bool) -> None:
     schema = pa.schema([("id", pa.int64()), ("at", pa.int64())])
     table = hudi.create_table(
