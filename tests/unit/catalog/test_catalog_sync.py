@@ -20,7 +20,6 @@ from support.thrift_metastore import Metastore, serving
 import pyhudi_core as hudi
 from pyhudi_core.catalog.columns import may_become
 from pyhudi_core.catalog.glue import GlueCatalog
-from pyhudi_core.catalog.metastore import MetastoreCatalog
 from pyhudi_core.catalog.partitions import every_folder, values_of
 from pyhudi_core.catalog.wanted import LAST_COMMIT, LAST_COMPLETION, PROVIDER, SCHEMA, SyncedTable, tables_of
 from pyhudi_core.errors import CatalogError, InvalidOptionError, UnsupportedTableError
@@ -557,30 +556,6 @@ def test_a_metastore_that_hangs_ends_the_sync_and_the_commit_stands(caplog: pyte
         plan = writer.catalog.plan()
     assert plan.refused is not None
     assert "get_database" in plan.why_not
-
-
-def test_a_sync_that_drops_a_partition_after_another_sync_has_kept_it_adds_it_again(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = place.of(new())
-    assert table.catalog.sync()
-    table.delete_partitions(["day=a"])
-    kind = MetastoreCatalog if place.metastore else GlueCatalog
-    real = kind.drop
-    others: list[str] = []
-
-    def drop(self: Any, *given: Any) -> None:
-        if not others:
-            others.append("at work")
-            other = place.of(table)
-            other.insert(orders((7, "a")))
-            assert other.catalog.sync()
-        real(self, *given)
-
-    monkeypatch.setattr(kind, "drop", drop)
-    place.of(table).catalog.sync()
-    assert days(place) == ["a", "b"]
-    assert not place.of(table).catalog.sync()
 
 
 def test_addresses_with_a_password_are_not_shown() -> None:
