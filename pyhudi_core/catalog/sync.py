@@ -4,7 +4,8 @@ A sync may be interrupted after each step. The order is: the table with its colu
 in the catalog. If a process dies before the end, these parameters are unchanged, so the next sync considers the same commits again. Each step may be
 repeated: an existing partition is not added, and a missing one is not dropped.
 
-If two syncs run concurrently, and one of them finds changed parameters before its last step, it begins again.
+If two syncs run concurrently, and one of them finds changed parameters before its last step, it begins again. It compares all partitions then: it may
+have changed a partition after the other sync did, and the parameters say that the catalog has the commits of both.
 
 A table of the same name that belongs to another table is refused, and nothing in the catalog is changed. A sync reads the entry again before it
 changes the entry or its partitions, and before its last step: if another program has changed the entry, or created it again, the sync begins again.
@@ -82,8 +83,8 @@ class CatalogDifference:
         return any(self.tables)
 
 
-def look(context: TableContext, catalog: Catalog, *, begun: bool = False) -> CatalogDifference:
-    """Compare the catalog with the table. Changes nothing. ``begun``: whether this sync has made changes already.
+def look(context: TableContext, catalog: Catalog, *, begun: bool = False, every: bool = False) -> CatalogDifference:
+    """Compare the catalog with the table. Changes nothing. ``begun``: whether this sync has made changes already; ``every``: compare all partitions.
 
     Raises `UnsupportedTableError` if a catalog cannot represent the table in its present form, or if another owner has the name in the catalog, and
     `CatalogError`.
@@ -104,18 +105,23 @@ def look(context: TableContext, catalog: Catalog, *, begun: bool = False) -> Cat
         if there is not None:
             _refuse_foreign(context, catalog, table, there, begun=begun)
     seen: dict[tuple[str, ...], ChangedFolders] = {}
+    if every and context.config.is_partitioned:
+        all_of_them = every_folder(state, "another process changed the table in the catalog during this sync")
+        seen = {tuple(_marks(there).values()): all_of_them for there in known if there is not None} | {(): all_of_them}
     found = [_changes(context, catalog, state, one, there, seen) for one, there in zip(tables, known, strict=True)]
     return CatalogDifference(tuple(found))
 
 
 def sync(context: TableContext, catalog: Catalog, progress: Progress) -> CatalogDifference:
     """Update the catalog to the newest state of the table, and return the differences. Raises as `look`."""
+    every = False
     for attempt in range(TRIES):
-        found = look(context, catalog, begun=attempt > 0)
+        found = look(context, catalog, begun=attempt > 0, every=every)
         if found.database:
             catalog.create_database(found.database)
         if all(carry_out(catalog, one, context.options.catalog.batch, progress) for one in found.tables):
             return found
+        every = every or any(one.add or one.change or one.drop for one in found.tables)
     raise CatalogError(
         f"Other processes changed the table in {catalog.place} {TRIES} times meanwhile",
         table=context.table,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pyhudi_core.errors import HudiError, TableError, UnsupportedTableError, from_extra
 from pyhudi_core.iceberg import retention, table_metadata
 from pyhudi_core.iceberg.table_metadata import INSTANT, TableMetadata
+from pyhudi_core.model.masking import masked_text
 from pyhudi_core.opened_table.table_context import TableContext
 
 if TYPE_CHECKING:
@@ -40,12 +41,16 @@ def bring(context: TableContext, metadata: TableMetadata, catalog: Catalog | str
         return _update(context, opened, there, metadata, name)
     except HudiError:
         raise
-    except Exception as error:  # the errors of the catalogs' clients
-        raise TableError(
-            f"The catalog did not take the table {name}: {type(error).__name__}: {error!s:.200}",
+    except Exception as error:  # of the catalogs' clients; some show an address with its password
+        said = masked_text(str(error))
+        failed = TableError(
+            f"The catalog did not take the table {name}: {type(error).__name__}: {said:.200}",
             table=context.table,
             hint="The Hudi table and its Iceberg metadata are as they should be. Correct the cause, and sync again.",
-        ) from error
+        )
+        if said != str(error):
+            raise failed from None
+        raise failed from error
 
 
 def _for_registration(context: TableContext, metadata: TableMetadata) -> str:
@@ -70,19 +75,27 @@ def _update(context: TableContext, catalog: Catalog, there: Table, metadata: Tab
             table=context.table,
             hint="Nothing was changed in the catalog. Choose another name, or drop that table there.",
         )
+    if theirs.last_sequence_number > ours.last_sequence_number:
+        return False  # a sync that began later was faster; a catalog takes no snapshot below its last sequence number
     changes: list[Any] = []
     schemas = {one.schema_id for one in theirs.schemas}
     changes += [update.AddSchemaUpdate(schema_=one) for one in ours.schemas if one.schema_id not in schemas]
     if theirs.current_schema_id != ours.current_schema_id:
         changes.append(update.SetCurrentSchemaUpdate(schema_id=ours.current_schema_id))
-    known, kept = {one.snapshot_id for one in theirs.snapshots}, {one.snapshot_id for one in ours.snapshots}
+    known = {one.snapshot_id: one.manifest_list for one in theirs.snapshots}
+    # The snapshot of a commit that stayed when an earlier one was undone was made again: it has its id, and another list.
+    lists = {one.snapshot_id: one.manifest_list for one in ours.snapshots}
+    remade = sorted(number for number, path in known.items() if lists.get(number, path) != path)
+    if remade:
+        changes.append(update.RemoveSnapshotsUpdate(snapshot_ids=remade))
+        known = {number: path for number, path in known.items() if number not in remade}
     ordered = sorted(ours.snapshots, key=lambda one: one.sequence_number or 0)
     changes += [update.AddSnapshotUpdate(snapshot=one) for one in ordered if one.snapshot_id not in known]
     newest = ours.current_snapshot_id
-    if newest is not None and newest != theirs.current_snapshot_id:
+    if newest is not None and (newest != theirs.current_snapshot_id or newest in remade):
         changes.append(update.SetSnapshotRefUpdate(ref_name="main", type="branch", snapshot_id=newest))
-    if known - kept:
-        changes.append(update.RemoveSnapshotsUpdate(snapshot_ids=sorted(known - kept)))
+    if gone := sorted(known.keys() - lists.keys()):
+        changes.append(update.RemoveSnapshotsUpdate(snapshot_ids=gone))
     properties = {key: text for key, text in ours.properties.items() if theirs.properties.get(key) != text}
     if properties:
         changes.append(update.SetPropertiesUpdate(updates=properties))

@@ -65,8 +65,13 @@ def _of_fields(fields: Iterable[Mapping[str, Any]]) -> list[_Named]:
 
 
 def _mapped(before: Sequence[Mapping[str, Any]], columns: Iterable[_Named], *, newest: bool) -> list[dict[str, Any]]:
-    """Return the mapping with these columns added. The newest name comes first."""
-    known = {one["field-id"]: one for one in before}
+    """Return the mapping with these columns added. The newest name comes first.
+
+    A name of these columns belongs to no other column any more: a column that a restore undid may have had it, or one whose files were rewritten.
+    """
+    columns = list(columns)
+    taken = {name for _, name, _ in columns}
+    known = {one["field-id"]: {**one, "names": [name for name in one["names"] if name not in taken]} for one in before}
     found: dict[int, dict[str, Any]] = {}
     for number, name, inside in columns:
         there = known.get(number, {"names": []})
@@ -74,7 +79,7 @@ def _mapped(before: Sequence[Mapping[str, Any]], columns: Iterable[_Named], *, n
         found[number] = {"field-id": number, "names": list(dict.fromkeys(names))}
         if nested := _mapped(there.get("fields", ()), inside, newest=newest):
             found[number]["fields"] = nested
-    return [*found.values(), *(dict(one) for number, one in known.items() if number not in found)]
+    return [*found.values(), *(one for number, one in known.items() if number not in found and one["names"])]
 
 
 def _inside(kind: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -132,14 +137,16 @@ def columns_of(
 
     Raises `UnsupportedTableError` for a type that Iceberg does not have, and for a change of type that Iceberg does not allow.
     """
-    known: dict[Path, tuple[int, Any]] = {}
-    for one in before:
-        known |= one.paths()
     last = before[-1] if before else IcebergColumns()
+    here = last.paths()
+    taken = {number for number, _ in here.values()}
+    known: dict[Path, tuple[int, Any]] = {}
+    for one in before:  # a name of an undone state may belong to a column that has another name now
+        known |= {path: column for path, column in one.paths().items() if column[0] not in taken}
+    known |= here
     numbers = dict(last.numbers) if now is not None else {}
     if now is not None and not numbers and then is not None:
-        current = last.paths()
-        numbers = {number: current[path][0] for path, number in numbers_of(_data(then)).items() if path in current}
+        numbers = {number: here[path][0] for path, number in numbers_of(_data(then)).items() if path in here}
     numbered = numbers_of(_data(now)) if now is not None else {}
     ids = _Ids(table, last.last_id, known, numbers, numbered)
     fields = _fields(schema, (), ids)

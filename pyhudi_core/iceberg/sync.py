@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pyhudi_core.errors import HudiError, UnsupportedTableError
+from pyhudi_core.errors import HudiError, ObjectNotFoundError, UnsupportedTableError
 from pyhudi_core.iceberg import manifests, retention, table_metadata
 from pyhudi_core.iceberg.columns import IcebergColumns, columns_of, with_dropped, with_versions
 from pyhudi_core.iceberg.file_changes import Made, NamedFile, added_by, every_file, statistics_of
@@ -26,7 +26,7 @@ from pyhudi_core.iceberg.hudi_commits import (
 )
 from pyhudi_core.iceberg.manifests import Entry
 from pyhudi_core.iceberg.partition_spec import FIRST_FIELD, PartitionSpec, spec_of
-from pyhudi_core.iceberg.table_metadata import COMPLETED, INSTANT, MAPPING, NUMBERS, SYNCED, TableMetadata
+from pyhudi_core.iceberg.table_metadata import COMPLETED, INSTANT, MAPPING, NUMBERS, OLDEST, SYNCED, TableMetadata
 from pyhudi_core.iceberg.tree import LEAVES, Key, Tree, Writing
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.file_names import LogFileName, parse_data_file, split
@@ -70,12 +70,27 @@ def sync(context: TableContext, progress: Progress | None = None) -> Synced:
         work = difference(found, context.folder, state.timeline, retention.location_of(context))
         if found is not None and not work:
             return Synced(found)
-        step = _Step.begun(context, found, state, work)
-        step.carry_out(progress)
+        try:
+            step = _Step.begun(context, found, state, work)
+            step.carry_out(progress)
+        except ObjectNotFoundError:  # another process has made a version since, and removed snapshots of this one
+            newer = table_metadata.load(context.storage)
+            if found is None or newer is None or newer.number == found.number:
+                raise
+            continue
         if table_metadata.store(context.storage, step.metadata):
-            return step.finished()
+            done = step.finished()
+            return done if found is not None else _after_first(context, done)
         step.discard()
     raise retention.too_many_tries(context)
+
+
+def _after_first(context: TableContext, done: Synced) -> Synced:
+    """Add what happened during the first sync: a clean found no metadata, so it may have deleted files that the first snapshot names."""
+    later = sync(context)
+    if not later.moved:
+        return done
+    return replace(later, commits=(*done.commits, *later.commits), files=done.files + later.files)
 
 
 def follow(context: TableContext) -> None:
@@ -271,14 +286,12 @@ class _Step:
         table, evolution = self.root, self.state.evolution
         columns = columns_of(schema, table, self.columns, now, then)
         if now is not None and evolution is not None:
-            versions = evolution.versions
-            ends = [*(str(one.number) for one in versions[1:]), ""]
-            alive = [one for one, end in zip(versions, ends, strict=True) if not end or end > oldest]
-            columns = with_versions(columns, now, alive, table)
+            columns = with_versions(columns, now, _alive(evolution.versions, oldest), table)
         else:
             read, timeline = self.context.folder.read_commit, self.state.timeline
             texts = {text: None for instant in timeline.commits if (text := read(instant).schema)}
             columns = with_dropped(columns, map(from_avro, texts), table)
+        self.metadata.properties[OLDEST] = oldest
         self._set_columns(columns)
 
     def _add(
@@ -291,7 +304,9 @@ class _Step:
             self._set_columns(columns_of(from_avro(commit.schema), self.root, self.columns, now, self._then()))
             evolution = self.state.evolution
             if now is not None and evolution is not None:
-                past = (one for one in evolution.versions if one.number <= int(instant.requested_time))
+                oldest = min([self.metadata.properties.get(OLDEST, ""), *(file.name.requested_time for file in files)])
+                alive = _alive(evolution.versions, oldest)
+                past = (one for one in alive if one.number <= int(instant.requested_time))
                 self._set_columns(with_versions(self.columns[-1], now, past, self.root))
         made = self._made(instant, statistics)
         gone: list[Key] = [
@@ -463,6 +478,12 @@ def _new(context: TableContext, root: str, number: int) -> TableMetadata:
         "refs": {},
     }
     return TableMetadata(number, raw)
+
+
+def _alive(versions: Sequence[Version], oldest: str) -> list[Version]:
+    """Return the schema versions that may have files: those that were not over when the oldest file was written."""
+    ends = [*(str(one.number) for one in versions[1:]), ""]
+    return [one for one, end in zip(versions, ends, strict=True) if not end or end > oldest]
 
 
 def _completion(instant: Instant) -> str:

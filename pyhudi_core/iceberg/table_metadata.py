@@ -23,6 +23,9 @@ KEPT_VERSIONS = 20
 """The number of older versions that stay for readers with an older hint."""
 SYNCED = "pyhudi.synced"
 NUMBERS = "pyhudi.column-numbers"
+OLDEST = "pyhudi.oldest-file"
+"""The requested time of the oldest file when all files were listed: older schema versions have no file any more. Later files are newer, or the commit
+that adds them is compared with its own."""
 MAPPING = "schema.name-mapping.default"
 INSTANT, COMPLETED = "hudi.instant", "hudi.completion-time"
 _MOST_DIGITS = 18
@@ -189,19 +192,33 @@ def store(storage: Storage, made: TableMetadata) -> bool:
 
 
 def refuse_foreign(found: TableMetadata, table: str) -> None:
-    """Raise `UnsupportedTableError` unless this project made every snapshot."""
-    ours = SYNCED in found.properties
-    foreign = [one for one in found.raw.get("snapshots") or () if INSTANT not in (one.get("summary") or {})]
-    refs = set(found.raw.get("refs") or ()) - {"main"}
-    if ours and not foreign and not refs:
+    """Raise `UnsupportedTableError` unless this project made every snapshot and chose the current state: the newest snapshot with its schema."""
+    what = _foreign(found)
+    if not what:
         return
-    what = f"the snapshot {foreign[0]['snapshot-id']}" if foreign else f"the reference {min(refs)!r}" if refs else "it"
     raise UnsupportedTableError(
         f"The folder metadata/ has Iceberg metadata of another program: {what} was not made by this project",
         table=table,
         path=version_path(found.number),
         hint="Nothing was changed. Writes go to the Hudi table alone. Move the folder metadata/ away to begin again.",
     )
+
+
+def _foreign(found: TableMetadata) -> str:
+    """Return what another program has made; empty for nothing."""
+    raw, snapshots = found.raw, found.snapshots
+    foreign = [one for one in snapshots if INSTANT not in (one.get("summary") or {})]
+    if foreign:
+        return f"the snapshot {foreign[0]['snapshot-id']}"
+    if refs := set(raw.get("refs") or ()) - {"main"}:
+        return f"the reference {min(refs)!r}"
+    if SYNCED not in found.properties:
+        return "it"
+    if snapshots and raw["current-snapshot-id"] != snapshots[-1]["snapshot-id"]:
+        return f"the return to the snapshot {raw['current-snapshot-id']}"
+    if snapshots and raw["current-schema-id"] != snapshots[-1]["schema-id"]:
+        return f"the schema {raw['current-schema-id']}"
+    return ""
 
 
 def _hint(storage: Storage) -> int | None:

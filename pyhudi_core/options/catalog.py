@@ -149,6 +149,11 @@ class CatalogOptions:
                 f"{CA} is given, and pyhudi.catalog.tls is not true",
                 hint="Set it to true, so that the connection is encrypted; or omit the file.",
             )
+        if "@" in self.endpoint:  # the message does not show the value, because it may have a password
+            raise InvalidOptionError(
+                "hoodie.aws.glue.endpoint has a user or a password, which Glue does not take there",
+                hint="Write it as https://host:port. Credentials are the storage options of a table on S3, or those that boto3 finds.",
+            )
         for key, text in (("table_properties", self.table_properties), ("serde_properties", self.serde_properties)):
             pairs_of(f"{_HIVE}{key}", text)
 

@@ -562,6 +562,9 @@ def test_addresses_with_a_password_are_not_shown() -> None:
     with pytest.raises(InvalidOptionError) as refused:
         new().catalog.sync(uris="thrift://me:very-secret@host")
     assert "very-secret" not in f"{refused.value!r}{refused.value}"
+    with pytest.raises(InvalidOptionError, match=r"hoodie\.aws\.glue\.endpoint has a user or a password") as refused:
+        hudi.open_table(new().location, options={"hoodie.aws.glue.endpoint": "https://me:very-secret@localhost:1"})
+    assert "very-secret" not in f"{refused.value!r}{refused.value}"
 
 
 # --- as a service

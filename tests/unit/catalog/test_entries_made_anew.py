@@ -397,3 +397,34 @@ def test_a_table_that_is_opened_by_a_link_is_the_table_of_its_entry(entries: Ent
     done = by_link.catalog.sync()
     assert (done.added, done.altered, done.changes) == (1, 0, ())
     assert not entries.of(table, **where).catalog.sync()
+
+
+def test_a_sync_that_drops_a_partition_after_another_sync_has_kept_it_adds_it_again(
+    entries: Entries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = new()
+    assert entries.of(table).catalog.sync()
+    table.delete_partitions(["day=a"])
+    kind = GlueCatalog if entries.metastore is None else MetastoreCatalog
+    real = kind.drop
+    others: list[hudi.HudiTable] = []
+
+    def drop(self: Any, *given: Any) -> None:
+        if not others:
+            others.append(entries.of(table))
+            others[0].insert(orders((7, "a")))
+            assert others[0].catalog.sync()
+        real(self, *given)
+
+    def days() -> list[str]:
+        if entries.metastore is not None:
+            return sorted(values[0] for values in entries.metastore.parts["lake", "t"])
+        found = boto3.client("glue").get_partitions(DatabaseName="lake", TableName="t")["Partitions"]
+        return sorted(one["Values"][0] for one in found)
+
+    assert days() == ["a", "b"]
+    monkeypatch.setattr(kind, "drop", drop)
+    entries.of(table).catalog.sync()
+    assert others
+    assert days() == ["a", "b"]
+    assert not entries.of(table).catalog.sync()

@@ -11,43 +11,20 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from moto import mock_aws
 from pydantic import TypeAdapter
-from pyiceberg.catalog.glue import GlueCatalog
-from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.conversions import to_bytes
 from pyiceberg.types import IcebergType, PrimitiveType
 from support.iceberg import column_ids, iceberg_rows, iceberg_table, in_order
-from support.iceberg_catalogs import follow
+from support.iceberg_tables import SCHEMA, data, made, same
 
 import pyhudi_core as hudi
-from pyhudi_core.errors import InvalidOptionError, UnsupportedTableError
-from pyhudi_core.iceberg import manifests, tree
+from pyhudi_core.errors import UnsupportedTableError
+from pyhudi_core.iceberg import manifests, sync, table_metadata, tree
 from pyhudi_core.iceberg.bounds import encoded
 from pyhudi_core.iceberg.columns import columns_of
+from pyhudi_core.iceberg.file_changes import every_file
+from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.local import LocalStorage
-
-SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string()), ("price", pa.float64())])
-Rows = list[tuple[int, str | None, float]]
-
-
-def data(*rows: tuple[int, Any, float], schema: pa.Schema = SCHEMA) -> pa.Table:
-    return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema=schema)
-
-
-def made(folder: Path, **options: Any) -> hudi.HudiTable:
-    kind = options.pop("table_type", "copy_on_write")
-    named = {name.replace("__", "."): value for name, value in options.items()}
-    table = hudi.create_table(
-        str(folder / "t"), SCHEMA, record_key="id", partition_by="day", table_type=kind, options=named
-    )
-    table.insert(data((1, "a", 1.0), (2, "a", 2.0), (3, "b", 3.0)))
-    return table
-
-
-def same(table: hudi.HudiTable) -> None:
-    """What pyiceberg reads is the read-optimized state."""
-    assert iceberg_rows(table.location) == in_order(table.scan(mode="read_optimized", meta=False).to_arrow())
 
 
 def test_each_commit_is_one_snapshot_that_names_its_instant(tmp_path: Path) -> None:
@@ -123,6 +100,28 @@ def test_a_sync_reads_the_newest_version_once(tmp_path: Path, monkeypatch: pytes
         assert read == [f"metadata/v{2 - changes}.metadata.json"]
 
 
+@pytest.mark.parametrize("what", ["an older snapshot is current", "another schema is current"])
+def test_metadata_whose_state_another_program_has_changed_is_refused(tmp_path: Path, what: str) -> None:
+    """As after ``rollback_to_snapshot`` or ``alter table`` in Iceberg: each snapshot is ours, and the next commit would come on top of it."""
+    table = made(tmp_path)
+    table.iceberg.sync()
+    table.upsert(data((9, "c", 9.0)))
+    table.iceberg.sync()
+    folder = Path(table.location, "metadata")
+    raw = json.loads((folder / "v2.metadata.json").read_text())
+    if what.startswith("an older"):
+        raw["current-snapshot-id"] = raw["snapshots"][0]["snapshot-id"]
+        raw["refs"]["main"]["snapshot-id"] = raw["snapshots"][0]["snapshot-id"]
+    else:
+        raw["schemas"].append({**raw["schemas"][0], "schema-id": 7, "fields": raw["schemas"][0]["fields"][:2]})
+        raw["current-schema-id"] = 7
+    (folder / "v3.metadata.json").write_text(json.dumps(raw))
+    table.upsert(data((10, "d", 10.0)))
+    with pytest.raises(UnsupportedTableError, match="another program"):
+        table.iceberg.sync()
+    assert not (folder / "v4.metadata.json").exists()
+
+
 def test_a_clean_lets_the_snapshots_go_that_name_its_files(tmp_path: Path) -> None:
     table = made(tmp_path, hoodie__clean__commits__retained=1)
     table.iceberg.sync()
@@ -138,6 +137,52 @@ def test_a_clean_lets_the_snapshots_go_that_name_its_files(tmp_path: Path) -> No
     named = {Path(line.manifest_path).name for one in found.snapshots() for line in one.manifests(found.io)}
     named |= {Path(one.manifest_list).name for one in found.snapshots()}
     assert {path.name for path in Path(table.location, "metadata").glob("*.avro")} == named
+
+
+def test_a_first_sync_beside_a_clean_names_no_file_that_it_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = made(tmp_path, hoodie__clean__automatic=False, hoodie__clean__commits__retained=1)
+    real = every_file
+    cleaned: list[int] = []
+
+    def every(*given: Any) -> Any:
+        found = real(*given)
+        if not cleaned:
+            for number in range(3):
+                table.upsert(data((1, "a", 10.0 + number)))
+            cleaned.append(table.cleaning.run().files)
+        return found
+
+    monkeypatch.setattr(sync, "every_file", every)
+    done = hudi.open_table(table.location).iceberg.sync()
+    assert cleaned[0]
+    assert done.instants == table.timeline.commits.instants
+    same(table)
+    for one in iceberg_table(table.location).snapshots():
+        assert iceberg_rows(table.location, one.snapshot_id)
+
+
+def test_a_sync_begins_again_if_another_one_removed_the_snapshot_that_it_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = made(tmp_path, pyhudi__iceberg__snapshots=1)
+    other: list[bool] = []
+    table.iceberg.sync()
+    table.upsert(data((1, "a", 2.0)))
+    real = table_metadata.load
+
+    def load(storage: Storage) -> Any:
+        found = real(storage)
+        if not other:
+            other.append(True)
+            assert hudi.open_table(table.location, options={"pyhudi.iceberg.snapshots": 1}).iceberg.sync()
+        return found
+
+    monkeypatch.setattr(table_metadata, "load", load)
+    late = hudi.open_table(table.location, options={"pyhudi.iceberg.snapshots": 1}).iceberg.sync()
+    assert not late, "the other one has done everything"
+    same(table)
 
 
 def test_a_restore_takes_the_snapshots_of_what_it_undoes(tmp_path: Path) -> None:
@@ -183,10 +228,73 @@ def test_columns_keep_their_ids_whatever_becomes_of_their_names(tmp_path: Path) 
     assert after == {"id": before["id"], "day": before["day"], "cost": before["price"], "n": before["n"]}
 
 
+@pytest.mark.parametrize("numbered", [False, True])
+@pytest.mark.parametrize("how", ["renamed, then added", "renamed, then new in rows", "added after another one"])
+def test_a_name_that_a_restore_undid_belongs_to_the_column_that_has_it_later(
+    tmp_path: Path, how: str, numbered: bool
+) -> None:
+    """The metadata keeps the names of undone columns, and a table gives their numbers again."""
+    table = made(tmp_path)
+    if numbered:
+        table.alter(order=["price", "id", "day"])
+    table.iceberg.sync()
+    before, point = column_ids(table.location), table.timeline.commits[-1]
+
+    def upsert(**row: object) -> None:
+        table.upsert(pa.Table.from_pylist([{"id": 1, "day": "a", **row}], schema=table.schema))
+
+    if how.startswith("renamed"):
+        table.alter(rename={"price": "cost"})
+        upsert(cost=3.0)
+    else:
+        table.alter(add={"cost": pa.string()})
+        upsert(price=3.0, cost="x")
+    table.iceberg.sync()
+    table.restore(point)
+    table = hudi.open_table(table.location)
+    if how == "renamed, then new in rows":
+        table.upsert(pa.Table.from_pylist([{"id": 1, "day": "a", "price": 1.5, "cost": 5.0}]))
+    else:
+        if not how.startswith("renamed"):
+            table.alter(add={"other": pa.string()})
+            upsert(price=1.0, other="y")
+        table.alter(add={"cost": pa.float64()})
+        upsert(price=1.5, cost=5.0)
+    table.iceberg.sync()
+    same(table)
+    after = column_ids(table.location)
+    assert {name: after[name] for name in before} == before
+    assert len(set(after.values())) == len(after)
+
+
 def test_a_name_that_means_two_columns_is_refused(tmp_path: Path) -> None:
     table = made(tmp_path)
     table.iceberg.sync()
     table.alter(rename={"price": "cost"})
+    table.alter(add={"price": pa.float64()})
+    with pytest.raises(UnsupportedTableError, match="the name 'price' means different columns"):
+        table.iceberg.sync()
+
+
+def test_a_name_of_two_columns_is_mapped_once_the_files_of_the_older_one_were_rewritten(tmp_path: Path) -> None:
+    """As the hint of the refusal says; and the commits after that are not refused again."""
+    table = made(tmp_path, hoodie__clean__automatic=False)
+    table.alter(rename={"price": "cost"})
+    table.alter(add={"price": pa.float64()})
+
+    def upsert(*ids: int) -> None:
+        rows = [{"id": n, "day": "aab"[n - 1], "cost": 1.0 * n, "price": 100.0 * n} for n in ids]
+        table.upsert(pa.Table.from_pylist(rows, schema=table.schema))
+
+    with pytest.raises(UnsupportedTableError, match="the name 'price' means different columns"):
+        table.iceberg.sync()
+    upsert(1, 2, 3)
+    table.iceberg.sync()
+    same(table)
+    upsert(1)
+    table.iceberg.sync()
+    same(table)
+    table.alter(rename={"price": "value"})
     table.alter(add={"price": pa.float64()})
     with pytest.raises(UnsupportedTableError, match="the name 'price' means different columns"):
         table.iceberg.sync()
@@ -205,6 +313,22 @@ def test_statistics_and_partitions_let_readers_skip_files(tmp_path: Path) -> Non
     assert files("price > 500") == 1
     assert files("day = 'b'") == 2, "and the file whose folder is null or empty"
     assert len(iceberg_rows(table.location, row_filter="day is null")) == 1
+
+
+@pytest.mark.parametrize("statistics", [True, False])
+def test_a_row_that_a_record_index_left_in_its_old_folder_is_found_by_its_value(
+    tmp_path: Path, statistics: bool
+) -> None:
+    table = made(
+        tmp_path,
+        hoodie__metadata__record__index__enable=True,
+        hoodie__index__type="RECORD_INDEX",
+        hoodie__metadata__index__column__stats__enable=statistics,
+    )
+    table.upsert(data((1, "b", 9.0)))
+    table.iceberg.sync()
+    assert [row["id"] for row in iceberg_rows(table.location, row_filter="day = 'b'")] == [1, 3]
+    assert [row["id"] for row in iceberg_rows(table.location, row_filter="day = 'a'")] == [2]
 
 
 @pytest.mark.parametrize("statistics", [True, False])
@@ -343,32 +467,6 @@ def test_a_table_without_metadata_gets_none_from_upkeep(tmp_path: Path) -> None:
     automatic = hudi.open_table(table.location, options={"pyhudi.iceberg.automatic": True})
     automatic.upsert(data((8, "z", 8.0)))
     same(automatic)
-
-
-@pytest.mark.parametrize("table_type", ["copy_on_write", "merge_on_read"])
-@pytest.mark.parametrize("kind", ["sql", "glue"])
-def test_a_catalog_gets_the_same_state_and_keeps_what_is_not_ours(
-    kind: str, table_type: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if kind == "sql":
-        follow(
-            SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}"),
-            tmp_path,
-            table_type,
-        )
-        return
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    with mock_aws():
-        follow(
-            GlueCatalog("lake", **{"glue.region": "us-east-1", "warehouse": f"file://{tmp_path}"}), tmp_path, table_type
-        )
-
-
-def test_a_catalog_and_the_name_there_go_together(tmp_path: Path) -> None:
-    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}")
-    with pytest.raises(InvalidOptionError, match="go together"):
-        made(tmp_path).iceberg.sync(catalog)
 
 
 def test_a_table_that_was_moved_begins_again_with_its_new_place(tmp_path: Path) -> None:
