@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pyhudi_core.errors import UnsupportedTableError
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.write.states import load
 
@@ -27,7 +28,13 @@ class Manifest:
 
 
 def manifest_of(context: TableContext) -> Manifest:
-    """Return the file for the newest state."""
+    """Return the file for the newest state. Raises `UnsupportedTableError` for a bootstrapped table."""
+    if context.config.bootstrap_base_path:
+        raise UnsupportedTableError(
+            "A list of files cannot show a bootstrapped table: its base files have only the meta columns",
+            table=context.table,
+            hint="Nothing was written; read this table with Hudi or this package.",
+        )
     state, place = load(context), context.storage.location.rstrip("/")
     bases = [
         piece.base.path

@@ -10,10 +10,11 @@ from pathlib import Path
 import duckdb
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import pyhudi as hudi
-from pyhudi.errors import InvalidOptionError, SchemaMismatchError
+from pyhudi.errors import InvalidOptionError, SchemaMismatchError, UnsupportedTableError
 from pyhudi_core.write import streams
 
 ROWS = pa.table({"id": range(100), "day": ["a", "b"] * 50, "price": [i / 2 for i in range(100)]})
@@ -144,14 +145,27 @@ def test_categories_of_polars_are_texts_as_key_as_partition_as_value_and_inside_
 
 
 def test_duckdb_reads_the_list_of_files(tmp_path: Path) -> None:
-    """As docs/engines.md says it."""
-    rows = pa.table({"id": [1, 2, 3], "day": ["a", "a", "b"]})
-    table = hudi.create_table(tmp_path / "t", rows.schema, "id", partition_by="day")
+    """As docs/engines.md says it: with commas in paths, folders that look like dates, and a column that older files do not have."""
+    rows = pa.table({"id": [1, 2, 3], "day": ["a, b", "a, b", "2026-01-01"]})
+    table = hudi.create_table(tmp_path / "lake, new" / "t", rows.schema, "id", partition_by="day")
     table.upsert(rows)
     table.delete(where="id = 2")
+    table.alter(add={"note": pa.string()})
+    table.upsert(pa.table({"id": [4], "day": ["c"], "note": ["new"]}))
     table.catalog.sync("manifest")
-    listed = f"{table.location}/.hoodie/absolute-path-manifest/latest-snapshot.csv"
+    page = (Path(hudi.__file__).parents[1] / "docs" / "engines.md").read_text()
+    recipe = page[page.index("    SET VARIABLE files") : page.index("The options matter")]
+    first, second = recipe.replace("/lake/orders", table.location).strip().rstrip(";").split(";")
     connection = duckdb.connect()
-    connection.execute(f"SET VARIABLE files = (SELECT list(column0) FROM read_csv('{listed}', header = false))")
-    found = connection.sql("SELECT id, day FROM read_parquet(getvariable('files')) ORDER BY id")
-    assert found.fetchall() == [(1, "a"), (3, "b")]
+    connection.execute(first)
+    found = connection.sql(f"SELECT id, day, note FROM ({second}) ORDER BY id")
+    assert found.fetchall() == [(1, "a, b", None), (3, "2026-01-01", None), (4, "c", "new")]
+
+
+def test_a_list_of_files_of_a_table_whose_rows_are_elsewhere_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "source").mkdir()
+    pq.write_table(pa.table({"id": ["1"], "price": [1.0]}), tmp_path / "source" / "a.parquet")
+    assert hudi.bootstrap(str(tmp_path / "source"), str(tmp_path / "t"), "id", mode="METADATA_ONLY").loaded == 1
+    table = hudi.open_table(tmp_path / "t")
+    with pytest.raises(UnsupportedTableError, match="its base files have only the meta columns"):
+        table.catalog.sync("manifest")
