@@ -264,6 +264,7 @@ def test_without_a_store_a_watcher_begins_with_the_next_commit(lake: Path) -> No
     assert facts["instant"] == instant
 
 
+@with_streams
 def test_two_watchers_of_one_asset_with_other_arguments_are_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     """Two DAG files with other arguments end each other's watcher at each parse."""
 
