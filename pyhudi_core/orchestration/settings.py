@@ -177,6 +177,13 @@ def refuse_unfit_limit(what: str, number: object) -> None:
     raise definition_error(f"{what}={number!r}", f"Pass a number from 0 on, at most {_MOST_HOURS}.")
 
 
+def refuse_empty(whose: str, given: Mapping[str, object]) -> None:
+    """Raise `InvalidOptionError` for an argument that is an empty text. Such an argument says nothing, so it was meant to say something else."""
+    for name, value in given.items():
+        if isinstance(value, str) and not value.strip():
+            raise definition_error(f"{whose} has {name}={value!r}", f"Give {name} a name, or omit it.")
+
+
 def refuse_unused(what: str, unused: Mapping[str, object], fix: str) -> None:
     """Raise `InvalidOptionError` for a given attribute that is not used. The time zone UTC counts as not given."""
     for name, value in unused.items():

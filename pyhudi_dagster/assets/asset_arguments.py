@@ -14,6 +14,7 @@ import dagster as dg
 
 from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_core.orchestration.incremental import Changes
+from pyhudi_core.orchestration.settings import refuse_empty
 from pyhudi_dagster.assets.annotations import parameter_hints
 from pyhudi_dagster.lake.info import HudiAssetInfo, info_of, refuse_unfit_kinds
 from pyhudi_dagster.partitions.asset_partitions import Backfill, HudiPartitions, backfill_of
@@ -65,6 +66,9 @@ class AssetArguments:
                     "See pyhudi_dagster.hudi_asset, dagster.AssetSpec and dagster.multi_asset for the possible arguments.",
                 )
                 raise definition_error(f"The asset {key.to_user_string()} cannot take {name}=", hint)
+        refuse_empty(
+            f"The asset {key.to_user_string()}", {name: given.get(name) for name in ("pool", "io_manager_key")}
+        )
         keys = given.get("required_resource_keys")
         return cls(
             of_the_spec={name: value for name, value in given.items() if name in _SPEC},

@@ -8,8 +8,8 @@ import dagster as dg
 
 from pyhudi_core.argument_types import refuses_wrong_types
 from pyhudi_core.orchestration.errors import definition_error
-from pyhudi_core.orchestration.settings import TableSettings
-from pyhudi_dagster.lake.info import HudiAssetInfo, refuse_unfit_kinds, table_name
+from pyhudi_core.orchestration.settings import TableSettings, refuse_empty
+from pyhudi_dagster.lake.info import HudiAssetInfo, key_of_path, refuse_unfit_kinds, table_name
 from pyhudi_dagster.lake.service_settings import Services
 from pyhudi_dagster.partitions.asset_partitions import HudiPartitions
 from pyhudi_dagster.reporting import metadata
@@ -42,13 +42,16 @@ def hudi_external_asset(
 
     Raises `InvalidOptionError` for an invalid definition.
     """
-    named = dg.AssetKey(key.split("/")) if isinstance(key, str) else dg.AssetKey.from_coercible(key)
+    named = key_of_path(key) if isinstance(key, str) else dg.AssetKey.from_coercible(key)
     name = named.to_user_string()
     if "partitions_def" in spec:
         raise definition_error(
             f"The external asset {name} cannot take partitions_def=",
             "Pass partitions=HudiPartitions.daily(...) or HudiPartitions.of(partitions_def, columns).",
         )
+    refuse_empty(f"The external asset {name}", {"table": table})
+    if any(dep.asset_key == named for dep in map(dg.AssetDep.from_coercible, spec.get("deps") or ())):
+        raise definition_error(f"The external asset {name} depends on itself", "Remove its key from deps.")
     settings = TableSettings(partition_by=partitions.columns if partitions else (), table_type=table_type)
     if services is not None:
         settings = services.applied_to(name, settings)

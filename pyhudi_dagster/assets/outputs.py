@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from pyhudi_core.argument_types import refuses_wrong_types
 from pyhudi_core.orchestration.errors import definition_error
-from pyhudi_core.orchestration.settings import Operation, TableSettings, checked_operation, names
+from pyhudi_core.orchestration.settings import Operation, TableSettings, checked_operation, names, refuse_empty
 from pyhudi_dagster.assets.asset_arguments import AssetArguments
 from pyhudi_dagster.assets.translator import HudiTableDefinition, HudiTranslator
 from pyhudi_dagster.lake import pre_commit as checks_before
-from pyhudi_dagster.lake.info import HudiAssetInfo, refuse_unfit_key
+from pyhudi_dagster.lake.info import HudiAssetInfo, key_of_path, refuse_unfit_key
 from pyhudi_dagster.lake.pre_commit import Validator
 from pyhudi_dagster.lake.resource import HudiLakeResource
 from pyhudi_dagster.lake.service_settings import Services
@@ -49,6 +49,7 @@ class HudiOutput:
         key = dg.AssetKey.from_coercible(self.key if self.key is not None else default)
         key = key.with_prefix(self.key_prefix) if self.key_prefix else key
         checked_operation(self.operation, f"The asset {key.to_user_string()}")
+        refuse_empty(f"The asset {key.to_user_string()}", {"table": self.table})
         refuse_unfit_key(key)
         return key
 
@@ -105,9 +106,16 @@ class HudiOutput:
 
 
 def _lineage(key: dg.AssetKey, given: Mapping[str, Sequence[str]], schema: Any) -> dg.TableColumnLineage | None:
-    """Return the lineage of columns. Raises `InvalidOptionError` for a missing column, and for a text that names no column of an asset."""
+    """Return the lineage of columns. Raises `InvalidOptionError` for a missing column, for a column without sources, and for a text that names no
+    column of an asset.
+    """
     found: dict[str, list[dg.TableColumnDep]] = {}
     for column, sources in given.items():
+        if not column.strip() or not names(sources):
+            raise definition_error(
+                f"The asset {key.to_user_string()} has column_lineage={{{column!r}: {sources!r}}}, which names no column or no source",
+                "Name a column of the table, and the columns from which it comes: {'total': ['sales/orders.amount']}.",
+            )
         if isinstance(schema, pa.Schema) and column not in schema.names:
             raise definition_error(
                 f"The asset {key.to_user_string()} has column_lineage of {column!r}, which its schema does not have",
@@ -115,12 +123,12 @@ def _lineage(key: dg.AssetKey, given: Mapping[str, Sequence[str]], schema: Any) 
             )
         for source in names(sources):
             asset, _, named = source.rpartition(".")
-            if not asset or not named:
+            if not all(part.strip() for part in [*asset.split("/"), named]):
                 raise definition_error(
                     f"The asset {key.to_user_string()} has column_lineage={{{column!r}: {source!r}}}, which names no column of an asset",
                     "Write the asset's key and the column: 'sales/orders.amount'.",
                 )
-            found.setdefault(column, []).append(dg.TableColumnDep(dg.AssetKey(asset.split("/")), named))
+            found.setdefault(column, []).append(dg.TableColumnDep(key_of_path(asset), named))
     return dg.TableColumnLineage(found) if found else None
 
 

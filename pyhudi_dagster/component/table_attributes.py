@@ -23,6 +23,7 @@ from pyhudi_dagster.assets.external import hudi_external_asset
 from pyhudi_dagster.assets.single_asset import hudi_asset
 from pyhudi_dagster.assets.translator import HudiTableDefinition, HudiTranslator
 from pyhudi_dagster.component.shared_attributes import LakeDefaults, LakeShared, services_of
+from pyhudi_dagster.lake.info import key_of_path
 from pyhudi_dagster.partitions.asset_partitions import HudiPartitions
 from pyhudi_dagster.services.read_optimized import hudi_read_optimized_asset
 
@@ -116,7 +117,7 @@ class LakeTable(LakeDefaults):
         if self.pool is not None:
             of_step["pool"] = self.pool
         asset = hudi_asset(
-            key=dg.AssetKey(self.key.split("/")),
+            key=key_of_path(self.key),
             table=self.table or None,
             lake=lake,
             record_key=self.record_key,
@@ -130,8 +131,8 @@ class LakeTable(LakeDefaults):
             services=services_of(self.services, self.index),
             pre_commit=self.pre_commit.made(),
             automation_condition=HudiAutomation.on_commit() if self.automation else None,
-            changes_of={name: dg.AssetKey(upstream.split("/")) for name, upstream in self.changes_of.items()},
-            deps=[dg.AssetKey(dep.split("/")) for dep in self.deps],
+            changes_of={name: key_of_path(upstream) for name, upstream in self.changes_of.items()},
+            deps=[key_of_path(dep) for dep in self.deps],
             column_lineage=self.column_lineage,
             description=self.description,
             kinds=set(self.kinds or ()) or None,
@@ -162,9 +163,9 @@ class LakeExternal(LakeShared):
         """Return the external asset. Raises `InvalidOptionError` for attributes that cannot work."""
         with _naming(self.key):
             spec = dg.AssetSpec(
-                self.key.split("/"),
+                key_of_path(self.key),
                 description=self.description,
-                deps=[dg.AssetKey(dep.split("/")) for dep in self.deps],
+                deps=[key_of_path(dep) for dep in self.deps],
                 kinds=set(self.kinds or {"hudi"}),
                 metadata={"dagster/column_schema": columns} if columns else None,
                 **self.attributes(),

@@ -156,6 +156,16 @@ def refuse_unfit_kinds(key: dg.AssetKey, kinds: Collection[str]) -> None:
             )
 
 
+def key_of_path(path: str) -> dg.AssetKey:
+    """Return the asset key that a path names, such as ``sales/orders``. Raises `InvalidOptionError` for a path with an empty part."""
+    parts = path.split("/")
+    if not all(part.strip() for part in parts):
+        raise definition_error(
+            f"{path!r} is not an asset key", "Write the parts of the key with '/' between them: sales/orders."
+        )
+    return dg.AssetKey(parts)
+
+
 def table_name(key: dg.AssetKey) -> str:
     """Return the default table name of an asset: the parts of its key as a path."""
     return "/".join(key.path)

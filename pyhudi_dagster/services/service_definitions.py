@@ -55,7 +55,8 @@ def build_hudi_services(
             name.
         clock: returns the current time; for tests.
 
-    Raises `InvalidOptionError` for an asset that is not a Hudi table, for two assets of one table, and for assets of several lakes.
+    Raises `InvalidOptionError` for an asset that is not a Hudi table, for two assets of one table, for assets of several lakes, and for
+    quotas of a group without assets.
 
     Example:
         .. code-block:: python
@@ -68,6 +69,7 @@ def build_hudi_services(
     tables = _service_tables(lake, assets)
     named = name_of("services", tables[0].info.lake, name, "build_hudi_services")
     policy, how = policy or ServicePolicy(), _checked_runner(runner or SharedSession())
+    _refuse_unknown_groups(policy, tables)
     jobs = [job_of(table, lake, policy, how) for table in tables if table.has_job]
     shared = batch_job(named, lake, tables, policy, how)
     if isinstance(how, SharedSession):
@@ -94,6 +96,16 @@ def _service_tables(lake: HudiLakeResource, assets: HudiAssets) -> list[ServiceT
     for table in tables:
         lake.refuse_unfit(table.info)
     return tables
+
+
+def _refuse_unknown_groups(policy: ServicePolicy, tables: Sequence[ServiceTable]) -> None:
+    known = {table.group for table in tables}
+    for group in policy.quotas:
+        if group not in known:
+            raise definition_error(
+                f"ServicePolicy has quotas with {group!r}, but no table of these services is in this group",
+                f"Use some of {', '.join(sorted(known))}: a group is the group_name of an asset.",
+            )
 
 
 def _checked_runner(how: ServiceRunner) -> ServiceRunner:

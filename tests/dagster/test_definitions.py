@@ -16,6 +16,7 @@ from pyhudi_dagster import (
     TableMismatchError,
     checked_definitions,
     hudi_asset,
+    hudi_external_asset,
     hudi_metadata,
 )
 from pyhudi_dagster.reporting.metadata import column_schema
@@ -370,7 +371,14 @@ def test_the_lineage_of_columns_is_what_the_definition_states(run, schema):
 
 
 @pytest.mark.parametrize(
-    ("lineage", "words"), [({"total": ["price"]}, "names no column of an asset"), ({"sum": ["a.b"]}, "does not have")]
+    ("lineage", "words"),
+    [
+        ({"total": ["price"]}, "names no column of an asset"),
+        ({"total": ["/lines.price"]}, "names no column of an asset"),
+        ({"sum": ["a.b"]}, "does not have"),
+        ({"": ["a.b"]}, "no column or no source"),
+        ({"total": []}, "no column or no source"),
+    ],
 )
 def test_a_lineage_that_cannot_be_is_refused(lineage, words):
     with pytest.raises(InvalidOptionError, match=words):
@@ -380,3 +388,22 @@ def test_a_lineage_that_cannot_be_is_refused(lineage, words):
             schema=pa.schema([("id", pa.int64()), ("total", pa.int64())]),
             column_lineage=lineage,
         )(lambda: None)
+
+
+@pytest.mark.parametrize("argument", ["pool", "io_manager_key", "table"])
+def test_an_argument_that_is_an_empty_text_is_refused(argument):
+    with pytest.raises(InvalidOptionError, match=f"{argument}=''"):
+        hudi_asset(name="totals", record_key="id", **{argument: ""})(lambda: None)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"table": ""}, "table=''"),
+        ({"deps": [dg.AssetKey(["web", "events"])]}, "depends on itself"),
+        ({"key": "web//events"}, "is not an asset key"),
+    ],
+)
+def test_an_external_asset_that_cannot_be_is_refused(given, words):
+    with pytest.raises(InvalidOptionError, match=words):
+        hudi_external_asset(**{"key": "web/events", **given})

@@ -140,6 +140,12 @@ def test_a_quota_that_is_no_number_of_tables_is_refused(quota):
         ServicePolicy(quotas={"raw": quota})
 
 
+def test_a_quota_of_a_group_without_tables_is_refused(lake):
+    raw = tables(lake, CLUSTERED, ("a", "b"), group_name="raw")
+    with pytest.raises(InvalidOptionError, match=r"quotas with 'rwa'.*Use some of raw"):
+        definitions(lake, *raw, policy=ServicePolicy(quotas={"rwa": 2}))
+
+
 def test_a_table_that_cannot_be_read_does_not_keep_a_schedule_from_the_others(lake, kept):
     from pathlib import Path
 

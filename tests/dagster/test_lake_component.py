@@ -312,6 +312,24 @@ def chain_of(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
+@pytest.mark.parametrize(
+    ("table", "lake"),
+    [
+        ({"deps": ["/rates"]}, {}),
+        ({"key": "sales//orders", "table": "orders"}, {}),
+        ({"changes_of": {"rows": "web/"}}, {}),
+        ({"pool": " "}, {}),
+        ({}, {"external": [{"key": "web/events", "deps": ["web/"]}]}),
+        ({}, {"external": [{"key": "web/events", "deps": ["web/events"]}]}),
+        ({}, {"services": {"quotas": {"raw": 3}}}),
+    ],
+)
+def test_a_name_of_nothing_in_yaml_is_refused(tmp_path: Path, table: dict[str, Any], lake: dict[str, Any]) -> None:
+    with pytest.raises(Exception, match="defs.yaml") as refused:
+        lake_of(tmp_path, tables=[{**ORDERS, **table}], **lake)
+    assert any(isinstance(each, InvalidOptionError) for each in chain_of(refused.value))
+
+
 def test_a_typo_in_an_attribute_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="defs.yaml") as refused:
         lake_of(tmp_path, tables=[{**ORDERS, "recordkey": ["id"]}])
