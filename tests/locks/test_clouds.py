@@ -177,7 +177,8 @@ def test_writers_that_are_killed_in_a_cloud_lose_nothing(
 
 @pytest.mark.row("K11", "T4")
 @pytest.mark.parametrize(("writers", "commits"), [(2, 1_000), (8, 250)])
-def test_writers_that_are_killed_in_azure_lose_nothing_in_more_than_1000_commits(
-    writers: int, commits: int, request: pytest.FixtureRequest, tmp_path: Path
+@pytest.mark.parametrize("cloud", ["azure", "google"])
+def test_writers_that_are_killed_in_a_cloud_lose_nothing_in_more_than_1000_commits(
+    cloud: str, writers: int, commits: int, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    killed_writers_commit(place_in("azure", request), tmp_path / "journal", writers, commits, 3_500, SHORT)
+    killed_writers_commit(place_in(cloud, request), tmp_path / "journal", writers, commits, 3_500, SHORT)
