@@ -174,7 +174,9 @@ class LogScan:
     def _blocks(self, held: Mapping[str, bytes]) -> list[tuple[str, LogBlock]]:
         """Return the valid blocks, in the order in which they are read."""
         found: list[tuple[str, LogBlock]] = []
-        gone: dict[str | None, int] = {}  # by an instant that was rolled back: how many of all blocks were before its last rollback
+        gone: dict[
+            str | None, int
+        ] = {}  # by an instant that was rolled back: how many of all blocks were before its last rollback
         for log in self.logs:
             with self._opened(log.path, held) as source:
                 reader = LogReader(source, log.path)
