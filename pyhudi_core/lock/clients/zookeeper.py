@@ -89,7 +89,7 @@ class ZooKeeper:
                 host, _, port = server.rpartition(":")
                 warn_of_connection(
                     host.strip("[]"),
-                    int(port) if port.isdigit() else None,
+                    int(port) if port.isdecimal() else None,
                     "ZooKeeper",
                     "set pyhudi.lock.zookeeper.tls",
                 )
