@@ -188,14 +188,16 @@ class GlueCatalog:
         try:
             return getattr(self._client, method)(**self._own, **request)
         except self._failures as error:
-            answer = getattr(error, "response", {})
+            answer = getattr(error, "response", None) or {}  # a lost connection has none
             found = answer.get("Error", {})
             code = str(found.get("Code", ""))
             if otherwise and code == otherwise:
                 return None
             denied = code in _DENIED or answer.get("ResponseMetadata", {}).get("HTTPStatusCode") == 403
             text = f"{code} {found.get('Message') or error!s}".strip()
-            raise refused(self.place, f"do {method}", text, _RIGHTS if denied else "") from None
+            raise refused(
+                self.place, f"do {method}", text, _RIGHTS if denied else "", "the variable AWS_CA_BUNDLE"
+            ) from None
 
     def _refuse(self, table: CatalogTable, verb: str, errors: Iterable[Mapping[str, Any]] | None, but: str) -> None:
         """Raise `CatalogError` for the first partition that failed with another code than ``but``."""

@@ -26,6 +26,7 @@ from pyhudi_core.catalog.objects import (
 from pyhudi_core.errors import CatalogError
 from pyhudi_core.lock.clients.hive_metastore import HiveConnection, HiveMetastore
 from pyhudi_core.model.partition_path import DEFAULT_PARTITION, escaped
+from pyhudi_core.options.catalog import CA
 from pyhudi_core.runtime.base import Clock
 
 _MOST_PARTITIONS = 10_000_000
@@ -178,7 +179,7 @@ class MetastoreCatalog:
             if isinstance(error, self._types.AlreadyExistsException):
                 raise
             failed = connection.failed(error)
-        raise refused(self.place, f"do {method}", failed)
+        raise refused(self.place, f"do {method}", failed, authorities=CA)
 
     def _now(self) -> int:
         return self._clock.now_ms() // 1_000

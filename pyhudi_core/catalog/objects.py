@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from pyhudi_core.errors import CatalogError
+from pyhudi_core.storage.certificates import advice
 
 OUTPUT_FORMAT = "org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat"
 SERDE = "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"
@@ -138,10 +139,14 @@ class Catalog(Protocol):
         ...
 
 
-def refused(place: str, what: str, detail: str, hint: str = "") -> CatalogError:
-    """Return the error of a catalog that refused a request."""
+def refused(place: str, what: str, detail: str, hint: str = "", authorities: str = "") -> CatalogError:
+    """Return the error of a catalog that refused a request. ``authorities``: the option with authorities for its certificate."""
     return CatalogError(
         f"{place} did not {what}: {' '.join(detail.split()):.300}".rstrip(": "),
         hint=hint
-        or "The table itself is as it should be. Check the address, the network and the rights in the catalog, and sync again; a sync continues.",
+        or "The table itself is as it should be. "
+        + (
+            advice(detail, authorities)
+            or "Check the address, the network and the rights in the catalog, and sync again; a sync continues."
+        ),
     )

@@ -207,7 +207,7 @@ def _rank(path: str) -> int:
         return 1  # check compares the files that the metadata table's commits name
     if path.startswith(f"{FOLDER}/") or name.endswith(".parquet"):
         return 0
-    if path.startswith(".hoodie/") and (name[:1].isdigit() or name == "_version_" or name.startswith("manifest_")):
+    if path.startswith(".hoodie/") and (name[:1].isdecimal() or name == "_version_" or name.startswith("manifest_")):
         return 2
     return 1 if name == PARTITION_METAFILE else 0
 

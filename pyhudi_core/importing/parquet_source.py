@@ -139,7 +139,8 @@ def naming(path: str) -> Iterator[None]:
 
 def file_schema(storage: Storage, path: str, *, snake: bool = False, shown: str = "") -> tuple[pa.Schema, int]:
     """Return the columns and the number of rows of a file, from its footer; ``shown``: its path in errors. Raises `CorruptBaseFileError`."""
-    with storage.open_input(path) as opened, opened_parquet(opened, shown or path) as file, naming(shown or path):
+    shown = shown or f"{storage.location}/{path}"
+    with storage.open_input(path) as opened, opened_parquet(opened, shown) as file, naming(shown):
         return (snake_schema(file.schema) if snake else file.schema), file.rows
 
 
@@ -147,7 +148,8 @@ def file_batches(
     storage: Storage, path: str, columns: Container[str] | None = None, *, snake: bool = False, shown: str = ""
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file; ``columns``: only these (new) names; ``shown``: its path in errors. Raises `CorruptBaseFileError`."""
-    with storage.open_input(path) as opened, opened_parquet(opened, shown or path) as file:
+    shown = shown or f"{storage.location}/{path}"
+    with storage.open_input(path) as opened, opened_parquet(opened, shown) as file:
         named = snake_schema(file.schema) if snake else file.schema
         wanted = [number for number, name in enumerate(named.names) if columns is None or name in columns]
         chosen = pa.schema([named.field(number) for number in wanted])

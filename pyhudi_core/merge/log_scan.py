@@ -50,6 +50,8 @@ from pyhudi_core.storage.at_once import each
 from pyhudi_core.storage.base import Storage
 
 _MOST_DIGITS = 10
+_EMPTY_BYTES = 8
+"""The content of an Avro block without records: its version, and their number."""
 _ALL = KeyPart()
 KeysOf = Callable[[pa.RecordBatch], pa.Array]
 NamesAt = Callable[[str], FileNames | None]
@@ -138,7 +140,7 @@ class LogScan:
     ) -> LogEntries | None:
         found = EntryCollector(columns.schema, columns.ordering, columns.marked)
         whole, read = sum(log.size for log in self.logs), 0
-        for run in _runs(contents, columns):
+        for run in _runs((content for content in contents if not _is_empty(content)), columns):
             for size in _add_run(found, run, columns, part):
                 read += size
                 if most_bytes and found.bytes > most_bytes:
@@ -172,15 +174,18 @@ class LogScan:
     def _blocks(self, held: Mapping[str, bytes]) -> list[tuple[str, LogBlock]]:
         """Return the valid blocks, in the order in which they are read."""
         found: list[tuple[str, LogBlock]] = []
+        gone: dict[
+            str | None, int
+        ] = {}  # by an instant that was rolled back: how many of all blocks were before its last rollback
         for log in self.logs:
             with self._opened(log.path, held) as source:
                 reader = LogReader(source, log.path)
                 for block in reader.blocks():
-                    self._take(found, log.path, block)
+                    self._take(found, gone, log.path, block)
                 reader.warn_of_damage(self.storage.location)
-        return _compacted(_once(found))
+        return _compacted(_once([item for n, item in enumerate(found) if n >= gone.get(item[1].instant_time, 0)]))
 
-    def _take(self, found: list[tuple[str, LogBlock]], path: str, block: LogBlock) -> None:
+    def _take(self, found: list[tuple[str, LogBlock]], gone: dict[str | None, int], path: str, block: LogBlock) -> None:
         if not self.counts(block.instant_time):
             return
         if block.type is BlockType.COMMAND:
@@ -190,8 +195,7 @@ class LogScan:
                     path=path,
                     hint="Compact the file group with the release of Hudi that wrote it.",
                 )
-            target = block.headers.get(Header.TARGET_INSTANT_TIME)
-            found[:] = [(where, other) for where, other in found if other.instant_time != target]
+            gone[block.headers.get(Header.TARGET_INSTANT_TIME)] = len(found)
         elif block.type in DATA_BLOCKS or block.type is BlockType.DELETE:
             found.append((path, block))
 
@@ -231,19 +235,19 @@ def _identifier(block: LogBlock) -> tuple[int, str]:
 
 def _compacted(found: list[tuple[str, LogBlock]]) -> list[tuple[str, LogBlock]]:
     """Move each block of a log compaction to the position of the blocks that it replaces, and remove the replaced blocks; later compactions first."""
-    order = list(found)
-    for item in reversed(found):
-        times = set(item[1].compacted_times)
-        if not times or item not in order:
-            continue
-        replaced = [other for other in order if other[1].instant_time in times]
-        if not replaced:
-            continue
-        place = order.index(replaced[0])
-        order.remove(item)
-        order.insert(place, item)
-        order = [other for other in order if other not in replaced]
-    return order
+    of_instant: dict[str, list[int]] = {}
+    for number, (_, block) in enumerate(found):
+        of_instant.setdefault(block.instant_time, []).append(number)
+    places = {number: number for number in range(len(found))}
+    for number in reversed(range(len(found))):
+        if number in places:
+            times = found[number][1].compacted_times
+            replaced = [other for time in times for other in of_instant.pop(time, ()) if other in places]
+            if replaced:
+                places[number] = min(places[other] for other in replaced)
+            for other in replaced:
+                del places[other]
+    return [found[number] for number in sorted(places, key=places.__getitem__)]
 
 
 def _positions_of(block: LogBlock, content: pa.Buffer, path: str) -> Ints:
@@ -268,6 +272,13 @@ def _by_file(blocks: list[tuple[str, LogBlock]]) -> Iterator[tuple[str, list[Log
         if number == len(blocks) or blocks[number][0] != blocks[start][0]:
             yield blocks[start][0], [block for _, block in blocks[start:number]]
             start = number
+
+
+def _is_empty(content: _Content) -> bool:
+    """Return whether an Avro block has no records. Each block has a cost for each column, and small files can have many of them."""
+    block = content.block
+    whole = block.type is BlockType.AVRO_DATA and block.version != OLD_VERSION and len(content.data) == _EMPTY_BYTES
+    return whole and count_of(content.data, content.path) == 0
 
 
 def _runs(contents: Iterable[_Content], columns: LogColumns) -> Iterator[list[_Content]]:

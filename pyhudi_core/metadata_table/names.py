@@ -239,9 +239,9 @@ def families_of(partition: str, pieces: Sequence[SlicePiece]) -> dict[str, list[
             raise damage(partition, f"has a file group without a number: {piece.file_id}")
         families[found["family"]][int(found["number"])] = piece
     for family, numbered in families.items():
-        missing = {*range(max(numbered))} - {*numbered}
-        if missing:
-            raise damage(partition, f"lacks the file group {family}-{min(missing):04d}")
+        for wanted, number in enumerate(sorted(numbered)):
+            if number != wanted:  # a name can have any number
+                raise damage(partition, f"lacks the file group {family}-{wanted:04d}")
     if not families:
         raise damage(partition, "has no file groups")
     return {family: [numbered[number] for number in sorted(numbered)] for family, numbered in families.items()}

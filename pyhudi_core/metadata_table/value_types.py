@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from pyhudi_core.metadata_table.names import damage
 from pyhudi_core.metadata_table.record_schema import VALUE_TYPE
 
 HIGHEST_TEXT = "\U0010ffff" * 16
@@ -21,6 +22,7 @@ HIGHEST_BYTES = b"\xff" * 64
 """Bytes that sort after every value, except values made to sort after them."""
 MOST_MOMENT = 9_223_372_036_854 * 10**6
 """The greatest number of a Java timestamp, in the unit of its column."""
+_MOST_DIGITS = 38
 _NULL, _BOOLEAN, _INT, _LONG, _FLOAT, _DOUBLE, _STRING, _BYTES = range(1, 9)
 _DECIMAL, _DATE = 10, 12
 _MOMENTS = {
@@ -90,7 +92,10 @@ def as_newer(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Mapping[st
         return old, its
     if its["typeOrdinal"] == _NULL:
         return old, mine
-    bounds = {name: _changed(old[name], mine, its, side) for side, name in enumerate(("minValue", "maxValue"))}
+    try:
+        bounds = {name: _changed(old[name], mine, its, side) for side, name in enumerate(("minValue", "maxValue"))}
+    except (ValueError, TypeError, KeyError, ArithmeticError) as error:
+        raise damage("column_stats", f"has statistics of a type that cannot be: {error!s:.100}") from error
     return {**old, **bounds}, its
 
 
@@ -113,7 +118,7 @@ def _changed(wrapped: Any, before: Mapping[str, Any], after: Mapping[str, Any], 
 def _outside(info: Mapping[str, Any]) -> tuple[Any, Any]:
     number = info["typeOrdinal"]
     if number == _DECIMAL:
-        most = 10 ** int(info["additionalInfo"].partition(",")[0]) - 1
+        most = 10 ** _digits(info)[0] - 1
         return _bytes(-most), _bytes(most)
     bits = {_INT: 31, _DATE: 31, _LONG: 63}.get(number)
     if bits is not None:
@@ -125,7 +130,16 @@ def _outside(info: Mapping[str, Any]) -> tuple[Any, Any]:
 
 
 def _scale(info: Mapping[str, Any]) -> int:
-    return int((info["additionalInfo"] or "").partition(",")[2])
+    return _digits(info)[1]
+
+
+def _digits(info: Mapping[str, Any]) -> tuple[int, int]:
+    """Return precision and scale of a decimal. Raises ValueError."""
+    precision, _, scale = (info["additionalInfo"] or "").partition(",")
+    found = int(precision), int(scale)
+    if not 0 <= found[1] <= found[0] <= _MOST_DIGITS:
+        raise ValueError(f"a decimal({found[0]}, {found[1]})")
+    return found
 
 
 def _bytes(number: int) -> bytes:

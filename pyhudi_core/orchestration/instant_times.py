@@ -11,9 +11,12 @@ if TYPE_CHECKING:
 
 def parsed(time: str) -> datetime | None:
     """Return the digits of a timeline as a time without a zone; None for other text. `moment_of` knows the zone."""
-    if len(time) not in (14, 17) or not time.isdigit():
+    if len(time) not in (14, 17) or not (time.isascii() and time.isdigit()):
         return None
-    found = datetime.strptime(time[:14], "%Y%m%d%H%M%S")  # noqa: DTZ007  (`moment_of` knows the zone)
+    try:
+        found = datetime.strptime(time[:14], "%Y%m%d%H%M%S")  # noqa: DTZ007  (`moment_of` knows the zone)
+    except ValueError:
+        return None  # digits, but no month, day or hour
     return found.replace(microsecond=int(time[14:] or 0) * 1000)
 
 

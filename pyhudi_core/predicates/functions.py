@@ -61,7 +61,7 @@ _TIME_FORMAT_PARTS = ("%Y", "%m", "%d", "%H", "%M", "%S")
 def target_type(name: str) -> pa.DataType:
     """Return the type in ``CAST(... AS name)``. Raises `PredicateError`."""
     if name.startswith("decimal("):
-        precision, scale = ([int(part) for part in name[8:-1].split(",") if part.strip().isdigit()] + [0])[:2]
+        precision, scale = ([int(part) for part in name[8:-1].split(",") if part.strip().isdecimal()] + [0])[:2]
         if 1 <= precision <= 38 and scale <= precision:
             return pa.decimal128(precision, scale)
     elif name in _TARGETS:

@@ -195,7 +195,7 @@ def _literal(part: Any) -> Node:
         raise PredicateError(
             f"the expression has a number of {len(text):,} characters", hint="No column has such values."
         )
-    if text.isdigit():
+    if text.isdecimal():
         return Literal(int(text))
     # Spark reads 1.5 as a decimal and 1e3 as a double.
     return Literal(float(text) if "e" in text.lower() else Decimal(text))

@@ -196,7 +196,7 @@ def _touched(
 def _bucket_of(commit: CommitMetadata, keys: pa.Array | None, names: tuple[str, ...]) -> Callable[[Group], bool]:
     """Return a function that says which file groups of a commit can have the key. With simple buckets: the file groups of one number."""
     number, _, fields = commit.extra.get(BUCKETS_KEY, "").partition(":")
-    if keys is None or len(keys) != 1 or not number.isdigit():
+    if keys is None or len(keys) != 1 or not number.isdecimal():
         return lambda _: True
     bucket = Hashing(int(number), names, tuple(fields.split(","))).of(keys)[0]
     replaced = {(partition, file_id) for partition, ids in commit.replaced.items() for file_id in ids}

@@ -45,7 +45,7 @@ def _operands(comparison: Any) -> Iterator[Any]:
 
 
 def _has_decimal(operand: Any, schemas: Mapping[str, pa.Schema]) -> bool:
-    if any(not literal.is_string and not literal.name.isdigit() for literal in operand.find_all(exp.Literal)):
+    if any(not literal.is_string and not literal.name.isdecimal() for literal in operand.find_all(exp.Literal)):
         return True
     return any(_is(column, schemas, pa.types.is_decimal) for column in operand.find_all(exp.Column))
 

@@ -27,7 +27,7 @@ def point_of(version: Any) -> TimePoint:
 
 def point_of_text(text: str) -> TimePoint:
     """Return the time that a text in a statement means. A time without a zone is in UTC. A text of digits is a time on the timeline."""
-    moment = None if text.isdigit() else parse_timestamp(text)
+    moment = None if text.isdecimal() else parse_timestamp(text)
     if moment is None:
         return text
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)

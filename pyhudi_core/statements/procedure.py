@@ -38,7 +38,7 @@ class Argument:
             return cls(name[:-1], required=True)
         known: dict[str, object] = {"true": True, "false": False}
         return cls(
-            name, known.get(default, int(default) if default.lstrip("-").isdigit() else default) if equal else None
+            name, known.get(default, int(default) if default.lstrip("-").isdecimal() else default) if equal else None
         )
 
     def checked(self, value: object) -> object:

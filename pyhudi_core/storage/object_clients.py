@@ -18,6 +18,7 @@ from obstore import store as obstore_stores
 
 from pyhudi_core.errors import HudiError, InvalidOptionError, ObjectNotFoundError, StorageError
 from pyhudi_core.model.masking import masked_text
+from pyhudi_core.storage.certificates import CA_BUNDLE, advice, checking
 from pyhudi_core.storage.clear_text import warn_of_clear_text
 from pyhudi_core.storage.object_errors import ERRORS, Failure, error_of, failure_of, verdict_on
 from pyhudi_core.storage.settling import BUSY_HINT, AskedObject, Busy, RequestEnd, Settler, Silence
@@ -69,6 +70,8 @@ class Provider:
         """Return the advice for a failure."""
         if found.no_place:
             return f"Check the {self.place}'s name in the location; it is not made here."
+        if found.tls:
+            return advice(found.tls, CA_BUNDLE)
         if found.about_credentials or found.status in (401, 403):
             return self.rights
         if found.status == 400 and not found.code:
@@ -118,7 +121,9 @@ class Clients:
         if account.endpoint.startswith("http:"):
             options["allow_http"] = True
         if account.ca_bundle:
-            options["root_certificate"] = _certificates(account.ca_bundle)
+            checking(account.ca_bundle, CA_BUNDLE.capitalize())
+            with open(account.ca_bundle, "rb") as file:
+                options["root_certificate"] = file.read()
         retry = {"max_retries": retries, "retry_timeout": timedelta(seconds=60)}
         make = getattr(obstore_stores, account.provider.client)
         name, value = account.hidden
@@ -243,17 +248,6 @@ def connect(account: Account) -> Clients:
 def _connect(account: Account, surroundings: tuple[tuple[str, str], ...], pid: int) -> Clients:
     warn_of_clear_text(account.endpoint, account.provider.title)
     return Clients(account)
-
-
-def _certificates(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except OSError:
-        raise InvalidOptionError(
-            f"The storage option 'ca_bundle' is no file: {path}",
-            hint="Give a file with the certificates of the authorities, in the format PEM.",
-        ) from None
 
 
 def _forked() -> None:

@@ -21,6 +21,16 @@ _KIND = re.compile(r"\bkind: ([A-Z]\w+)")
 _CODE = re.compile(r"<Code>(\w{1,60})</Code>")
 _MESSAGE = re.compile(r"<Message>([^<]{1,300})")
 _CAUSE = re.compile(r'(?:message|error): "([^"]{1,200})"')
+_TLS = re.compile(r"\b(?:InvalidCertificate|InvalidMessage)\(\s*(?:Other\(\s*OtherError\(\s*)?(\w+)")
+_REFUSED = {
+    "UnknownIssuer": "no known authority has signed the server's certificate",
+    "CaUsedAsEndEntity": "the server's certificate is one of an authority, which is to sign another one for the server",
+    **dict.fromkeys(("NotValidForName", "NotValidForNameContext"), "the server's certificate is for another name"),
+    **dict.fromkeys(("Expired", "ExpiredContext"), "the server's certificate has expired"),
+    **dict.fromkeys(("NotValidYet", "NotValidYetContext"), "the server's certificate is not yet valid"),
+    "InvalidContentType": "the server does not speak TLS (InvalidContentType)",
+}
+"""What the client's words for a refusal of TLS mean."""
 _CREDENTIALS = re.compile(
     r"Generic \w+ error: (?:Error performing token request|\w+ credential error|Invalid Access Key|Unable to (?!extract metadata))"
 )
@@ -32,11 +42,14 @@ _SHOWN = 400
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The content of an error: the status of the answer (0: no answer), the store's error code, its message, and the kind of a broken connection."""
+    """The content of an error: the status of the answer (0: no answer), the store's error code, its message, the kind of a broken connection, and why
+    the client refused the server's TLS.
+    """
 
     status: int
     code: str
     kind: str
+    tls: str
     message: str
     about_credentials: bool
     condition: bool
@@ -78,13 +91,16 @@ def failure_of(error: Exception) -> Failure:
     text, _, debug = str(error).partition("\n\nDebug source:")
     found = _STATUS.search(debug)
     status = int(found[1]) if found else 404 if isinstance(error, FileNotFoundError) else 0
+    refused = None if found else _TLS.search(debug)
+    tls = _REFUSED.get(refused[1], f"the server's certificate is refused: {refused[1]}") if refused else ""
     code, kind = _CODE.search(text), None if found else _KIND.search(debug)
     said = _CAUSE.search(debug) if kind else _MESSAGE.search(text)
-    message = "no answer in time" if kind and kind[1] == "Timeout" else said[1] if said else text
+    message = tls or ("no answer in time" if kind and kind[1] == "Timeout" else said[1] if said else text)
     return Failure(
         status=status,
         code=code[1] if code else "",
         kind=kind[1] if kind else "",
+        tls=tls,
         message=masked_text(" ".join(message.split()), _SHOWN),
         about_credentials=_CREDENTIALS.match(text) is not None,
         condition=isinstance(error, PreconditionError | AlreadyExistsError),

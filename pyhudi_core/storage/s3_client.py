@@ -36,12 +36,12 @@ from botocore.utils import determine_content_length
 
 from pyhudi_core.errors import (
     HudiError,
-    InvalidOptionError,
     ObjectNotFoundError,
     StorageError,
     StorageStateUnknownError,
 )
 from pyhudi_core.model.masking import masked_text
+from pyhudi_core.storage.certificates import CA_BUNDLE, advice, checking
 from pyhudi_core.storage.clear_text import warn_of_clear_text
 from pyhudi_core.storage.s3_options import S3Options
 from pyhudi_core.storage.settling import BUSY_HINT, Busy, Settler, Silence
@@ -219,11 +219,8 @@ def connect(options: S3Options) -> S3Clients:
 
 @lru_cache(maxsize=16)
 def _connect(options: S3Options, surroundings: tuple[tuple[str, str], ...], pid: int) -> S3Clients:
-    if options.ca_bundle and not os.path.isfile(options.ca_bundle):
-        raise InvalidOptionError(
-            f"The storage option 'ca_bundle' is no file: {options.ca_bundle}",
-            hint="Give a file with the certificates of the authorities, in the format PEM.",
-        )
+    if options.ca_bundle:
+        checking(options.ca_bundle, CA_BUNDLE.capitalize())
     session = session_of(options)
     region = session.region_name or ("us-east-1" if options.endpoint_url else None)
 
@@ -288,7 +285,10 @@ def session_of(options: S3Options) -> Any:
         try:
             found: dict[str, Any] = assumed.fetch_credentials()
         except (ClientError, BotoCoreError, ResponseParserError, ValueError) as error:
-            raise StorageError(f"The role {options.role_arn} could not be assumed: {error}", hint=_ROLE) from error
+            raise StorageError(
+                f"The role {options.role_arn} could not be assumed: {error}",
+                hint=advice(str(error), CA_BUNDLE) or _ROLE,
+            ) from error
         return found
 
     inner = _impatient()
@@ -375,9 +375,7 @@ def _said(error: Exception) -> tuple[str, str]:
     if isinstance(error, NoCredentialsError):
         return "No credentials for S3 were found", _NO_CREDENTIALS
     if isinstance(error, SSLError):
-        return f"The certificate of the store is not trusted: {error}", (
-            "Check endpoint_url, or name the authority that signed the certificate: the storage option ca_bundle."
-        )
+        return f"S3 could not be asked by TLS: {error}", advice(str(error), CA_BUNDLE) or _ENDPOINT
     if isinstance(error, ResponseParserError):
         return f"The server at this address does not answer as S3 does: {error}", _ENDPOINT
     unsent = "Nothing was written. " if isinstance(error, EndpointConnectionError | ConnectTimeoutError) else ""

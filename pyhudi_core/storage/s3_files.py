@@ -94,7 +94,7 @@ def _read(client: Any, target: S3Object, **request: str) -> Body:
                     ) from error
                 continue
             complete = answer.get("ContentRange", "").rpartition("/")[2]
-            size = int(complete) if complete.isdigit() else len(data)
+            size = int(complete) if complete.isdecimal() else len(data)
             return Body(data, size, answer["ETag"].strip('"'), answer["LastModified"])
     raise AssertionError("unreachable")
 

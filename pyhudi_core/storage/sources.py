@@ -34,7 +34,8 @@ def open_source(table: Storage, folder: str) -> Storage:
         )
     if not _is_allowed(table, source, _parent(own)):
         raise UnsafePathError(
-            f"The table's files say that rows are in {source.text}, outside of the folder that holds the table",
+            f"hoodie.bootstrap.base.path in .hoodie/hoodie.properties says that rows are in {source.text}, "
+            "outside of the folder that holds the table",
             table=table.location,
             path=source.text,
             hint="Nothing there was opened. Who may write to the table can name any folder there. If this one is right, allow it:"

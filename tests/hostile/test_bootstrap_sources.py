@@ -93,6 +93,7 @@ def test_a_source_elsewhere_is_not_opened_unasked(shared: Path, victim: Path, do
     ):
         DOORS[door](_open(shared))
     assert f"'allow_sources': '{victim}'" in (caught.value.hint or "")
+    assert "hoodie.bootstrap.base.path in .hoodie/hoodie.properties says" in str(caught.value)
 
 
 def test_check_says_what_a_table_names_elsewhere_and_how_it_is_allowed(shared: Path, victim: Path) -> None:
@@ -300,3 +301,11 @@ def test_an_option_that_names_no_folder_is_refused(wrong: Any) -> None:
     with pytest.raises(HudiError) as caught:
         open_storage("/t", {"allow_sources": wrong})
     assert caught.value.hint
+
+
+@pytest.mark.parametrize("mode", ["METADATA_ONLY", "FULL_RECORD"])
+def test_a_file_of_a_source_that_is_none_is_named_with_its_folder(mode: str, tmp_path: Path, victim: Path) -> None:
+    (victim / "late.parquet").write_bytes(b"no Parquet")
+    with pytest.raises(CorruptBaseFileError) as caught:
+        hudi.bootstrap(str(victim), str(tmp_path / "lake" / "table"), "id", mode=mode)
+    assert caught.value.path == f"{victim}/late.parquet"

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import logging
+import struct
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pyarrow as pa
 import pytest
 from support.doctor import examine
 from support.golden import unpack
 from support.log_tables import damage, slices
+from support.speed import slowness
 from support.tables import rows
 
 import pyhudi_core as hudi
 from pyhudi_core.doctor import FindingKind
 from pyhudi_core.errors import CorruptAvroError, CorruptHFileError, CorruptLogBlockError
+from pyhudi_core.formats.log.blocks import MAGIC, ROLLBACK_COMMAND, BlockType, Header, LogBlock, encode_block
+from pyhudi_core.formats.log.reader import LogReader
+from pyhudi_core.merge.log_scan import _compacted
 
 
 @pytest.mark.row("G2", "F8")
@@ -91,3 +99,58 @@ def test_an_error_about_the_bytes_of_an_hfile_names_the_file_and_the_table(locat
         rows(hudi.open_table(location))
     assert str(caught.value.path).startswith(".hoodie/metadata/files/")
     assert caught.value.table == location
+
+
+def _rollbacks(block: LogBlock) -> bytes:
+    command = {
+        Header.INSTANT_TIME: block.instant_time,
+        Header.TARGET_INSTANT_TIME: "1",
+        Header.COMMAND_BLOCK_TYPE: ROLLBACK_COMMAND,
+    }
+    return _empty(block) * 2_000 + encode_block(BlockType.COMMAND, command, b"") * 2_000
+
+
+def _compactions(block: LogBlock) -> bytes:
+    return b"".join(_empty(block, {Header.COMPACTED_BLOCK_TIMES: str(number)}) for number in range(4_000))
+
+
+def _empty(block: LogBlock, more: Mapping[Header, str] = MappingProxyType({}), spaces: int = 0) -> bytes:
+    """A block without records; ``spaces`` make its schema another text."""
+    headers = {Header.INSTANT_TIME: block.instant_time, Header.SCHEMA: block.headers[Header.SCHEMA] + " " * spaces}
+    return encode_block(BlockType.AVRO_DATA, {**headers, **more}, struct.pack(">ii", 3, 0))
+
+
+MANY_BLOCKS: dict[str, Callable[[LogBlock], bytes]] = {
+    "empty blocks": lambda block: _empty(block) * 4_000,
+    "empty blocks of two schemas": lambda block: (_empty(block) + _empty(block, spaces=1)) * 2_000,
+    "rollbacks of nothing": _rollbacks,
+    "compactions of nothing": _compactions,
+    "letters that begin a block": lambda block: MAGIC * 16_000,
+}
+
+
+@pytest.mark.parametrize("kind", MANY_BLOCKS)
+def test_a_log_of_many_blocks_takes_time_in_proportion_to_its_bytes_and_few_lines(
+    kind: str, location: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = hudi.open_table(unpack("hudi-1.0.2/mor_avro", location))
+    whole = rows(table)
+    log = Path(location, next(piece.logs[-1].path for piece in slices(table) if piece.logs))
+    with pa.OSFile(str(log)) as source:
+        block = next(block for block in LogReader(source, "").blocks() if block.type is BlockType.AVRO_DATA)
+    log.write_bytes(log.read_bytes() + MANY_BLOCKS[kind](block))
+    started = time.process_time()
+    with caplog.at_level(logging.WARNING):
+        assert rows(table) == whole
+    assert time.process_time() - started < 1.5 * slowness()
+    assert len(caplog.records) <= 4
+
+
+def test_a_log_compaction_takes_the_place_of_its_first_block_and_a_later_one_counts_before_an_earlier_one() -> None:
+    def block(number: int, time: str, compacted: str = "") -> tuple[str, LogBlock]:
+        headers = {Header.INSTANT_TIME: time, Header.COMPACTED_BLOCK_TIMES: compacted}
+        return "", LogBlock(BlockType.AVRO_DATA, headers, number, 1, 1, 1)
+
+    found = [block(0, "1"), block(1, "2"), block(2, "3"), block(3, "2"), block(4, "8", "2,9"), block(5, "9", "8,1")]
+    assert [one.offset for _, one in _compacted(found)] == [5, 1, 2, 3]
+    assert [one.offset for _, one in _compacted(found[:5])] == [0, 4, 2]

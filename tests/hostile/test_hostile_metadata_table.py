@@ -4,17 +4,23 @@
 from __future__ import annotations
 
 import shutil
+import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.disk import contents
 from support.doctor import Entry, examine, rewrite_metadata
+from support.fuzzing import MEGABYTE, measured_memory
 from support.golden import unpack
+from support.speed import slowness
 from support.tables import rows
 
 import pyhudi_core as hudi
 from pyhudi_core.doctor import Area, FindingKind
-from pyhudi_core.errors import HudiError
+from pyhudi_core.errors import CorruptHFileError, HudiError
+from pyhudi_core.metadata_table.value_types import as_newer
 
 TABLE = "hudi-1.2.0/cow_plain"
 FILES = "filesystemMetadata"
@@ -107,3 +113,35 @@ def test_a_folder_of_it_that_leads_elsewhere_is_not_followed(table: Path) -> Non
     assert {found.kind for found in report.errors} <= {FindingKind.UNSAFE_PATH, FindingKind.METADATA_TABLE_MISSING}
     assert report.errors
     _asked(table)
+
+
+def test_a_file_group_with_a_number_that_cannot_be_is_damage_and_takes_no_memory(table: Path) -> None:
+    for path in list(table.glob(".hoodie/metadata/files/*files-0000-0*")):
+        shutil.copy(path, path.with_name(path.name.replace("files-0000-0", "files-16677181699666569-0")))
+    with measured_memory() as memory, pytest.raises(CorruptHFileError, match="lacks the file group files-0001"):
+        rows(hudi.open_table(str(table)))
+    assert memory.grown < 100 * MEGABYTE
+
+
+def _statistics(kind: Mapping[str, Any], value: Any) -> Mapping[str, Any]:
+    return {"minValue": value, "maxValue": value, "valueType": kind}
+
+
+DECIMAL = {"typeOrdinal": 10, "additionalInfo": "10,2"}
+IMPOSSIBLE = [
+    {"typeOrdinal": 10, "additionalInfo": f"{10**9},{10**9 - 1}"},
+    {"typeOrdinal": 10, "additionalInfo": "39,2"},
+    {"typeOrdinal": 10, "additionalInfo": "2,3"},
+    {"typeOrdinal": 10, "additionalInfo": "-1,-1"},
+    {"typeOrdinal": 10, "additionalInfo": "x"},
+    {"typeOrdinal": 10, "additionalInfo": None},
+    {"typeOrdinal": 99, "additionalInfo": None},
+]
+
+
+@pytest.mark.parametrize("kind", IMPOSSIBLE, ids=str)
+def test_statistics_of_a_type_that_cannot_be_are_damage_within_a_moment(kind: Mapping[str, Any]) -> None:
+    started = time.process_time()
+    with pytest.raises(CorruptHFileError, match="statistics of a type that cannot be"):
+        as_newer(_statistics(DECIMAL, {"value": b"\1"}), _statistics(kind, {"value": b"\1"}))
+    assert time.process_time() - started < slowness()

@@ -12,11 +12,13 @@ from pyhudi_core.catalog.columns import from_pieces
 from pyhudi_core.conflicts.precedence import Claim
 from pyhudi_core.consuming import CONSUMER_KEY, Checkpoint
 from pyhudi_core.errors import CorruptTimelineError, UnsafePathError
+from pyhudi_core.formats.history_manifest import decode_version
 from pyhudi_core.importing import bootstrap
 from pyhudi_core.metadata_table.index_definitions import changed_definitions, read_definitions, with_versions
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.file_names import parse_data_file
 from pyhudi_core.orchestration import checkpoints, gaps
+from pyhudi_core.orchestration.instant_times import parsed
 from pyhudi_core.services.restore.restore_work import RestoreWork
 from pyhudi_core.services.versions import lowering_eight
 from pyhudi_core.spark.batches import query_in
@@ -110,3 +112,32 @@ def _unguarded(node: ast.AST, *, guarded: bool) -> set[int]:
     is_call = isinstance(node, ast.Call) and ast.unparse(node.func) == "json.loads" and not guarded
     found = {node.lineno} if is_call and isinstance(node, ast.Call) else set()
     return found.union(*(_unguarded(child, guarded=guarded) for child in ast.iter_child_nodes(node)))
+
+
+def test_no_module_takes_for_a_number_what_int_refuses() -> None:
+    """`str.isdigit` is true for letters such as a raised 2, which `int` refuses with a ValueError of Python's."""
+    lines = [
+        f"{path.name}: {line.strip()}"
+        for top in (PACKAGE, PACKAGE.with_name("pyhudi_dagster"), PACKAGE.with_name("pyhudi_airflow"))
+        for path in top.rglob("*.py")
+        for line in path.read_text().splitlines()
+        if ".isdigit()" in line and "isascii" not in line
+    ]
+    bytes_or_no_number = ("column_names.py: lead", "history_manifest.py: return", "table_metadata.py: return")
+    assert [line for line in lines if not line.startswith(bytes_or_no_number)] == []
+
+
+RAISED = "²"
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda: parsed(f"2026010100000{RAISED}"),
+        lambda: parsed("20261399000000000"),
+        lambda: parsed("\u0662" * 14),
+        lambda: decode_version(RAISED.encode()),
+    ],
+)
+def test_digits_that_are_no_number_and_no_time_are_none(read: Callable[[], object]) -> None:
+    assert read() is None

@@ -25,6 +25,8 @@ from pyhudi_core.formats.avro.schema import different
 _MAX_DEPTH = 32
 _MAX_TYPES = 20_000
 _MAX_ROUNDS = 10_000
+_MOST_ITEMS = 1 << 18
+"""Items that are read at once."""
 _MOST_LONG = 2**63 - 1
 _PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 _TO_MICROS = {"millis": (1000, 1), "micros": (1, 1), "nanos": (1, 1000)}
@@ -249,12 +251,28 @@ class ArrayColumn:
                 raise ColumnsRefusedError(f"an array has more than {_MAX_ROUNDS} items")
             cursor.rounds.take()
             part = cursor.some(open_)
-            values = [BytesColumn(pa.string()).read(part)] if self.is_map else []
-            values.append(self.items.read(part))
+            width = 0 if self.is_map else _width(self.items)
+            if width:
+                counts = np.minimum(left[open_], max(_MOST_ITEMS // len(open_), 1))
+                rounds.append((np.repeat(open_, counts), [self._read_many(part, counts, width)]))
+                left[open_] -= counts
+            else:
+                values = [BytesColumn(pa.string()).read(part)] if self.is_map else []
+                rounds.append((open_, [*values, self.items.read(part)]))
+                left[open_] -= 1
             cursor.put_back(open_, part)
-            left[open_] -= 1
-            rounds.append((open_, values))
         return self._assemble(rounds, len(cursor))
+
+    def _read_many(self, cursor: Cursor, counts: Ints, width: int) -> pa.Array:
+        """Read so many items at each position. They lie one behind the other, so their places are known before they are read."""
+        ends = np.cumsum(counts)
+        row = np.repeat(np.arange(len(counts)), counts)
+        number = np.arange(len(row)) - (ends - counts)[row]
+        starts = cursor.at[row] + number * width if width > 0 else cursor.numbers(counts)
+        items = Cursor(cursor.data, starts, cursor.ends[row], cursor.rounds)
+        found = self.items.read(items)
+        cursor.at = items.at[ends - 1]
+        return found
 
     @staticmethod
     def _next_blocks(cursor: Cursor, left: Ints, open_: Ints) -> Ints:
@@ -278,18 +296,35 @@ class ArrayColumn:
     def _assemble(self, rounds: Sequence[tuple[Ints, list[pa.Array]]], rows: int) -> pa.Array:
         """Put the items, read round by round, together by a stable sort by row."""
         row_of = np.concatenate([which for which, _ in rounds]) if rounds else np.array([], np.int64)
-        order = pa.array(np.argsort(row_of, kind="stable"))
+        is_sorted = bool((row_of[1:] >= row_of[:-1]).all())
+        order = None if is_sorted else pa.array(np.argsort(row_of, kind="stable"))
         offsets = np.zeros(rows + 1, np.int64)
         np.cumsum(np.bincount(row_of, minlength=rows), out=offsets[1:])
         kinds = [pa.string(), self.items.type] if self.is_map else [self.items.type]
         columns = [
-            pa.concat_arrays([values[n] for _, values in rounds]).take(order) if rounds else pa.array([], kind)
+            pa.concat_arrays([values[n] for _, values in rounds]) if rounds else pa.array([], kind)
             for n, kind in enumerate(kinds)
         ]
+        if order is not None:
+            columns = [column.take(order) for column in columns]
         places = pa.array(offsets.astype(np.int32))
         if self.is_map:
             return pa.MapArray.from_arrays(places, *columns)
         return pa.ListArray.from_arrays(places, columns[0])
+
+
+def _width(column: AvroColumn) -> int:
+    """Return the number of bytes of each value; -1 if a value ends at the first byte below 0x80, 0 if its end is known only when it is read."""
+    match column:
+        case BooleanColumn():
+            return 1
+        case RealColumn():
+            return column.type.byte_width  # type: ignore[no-any-return]
+        case FixedColumn():
+            return column.size
+        case NumberColumn() | EnumColumn():
+            return -1
+    return 0
 
 
 def spread(values: pa.Array, which: Ints, length: int) -> pa.Array:

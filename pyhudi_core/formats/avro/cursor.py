@@ -91,6 +91,20 @@ class Cursor:
         half: Ints = (value >> np.uint64(1)).astype(np.int64)
         return half ^ -(value & np.uint64(1)).astype(np.int64)
 
+    def numbers(self, counts: Ints) -> Ints:
+        """Return the places of so many ints or longs at every position; moves nothing. Each of them ends at its first byte below 0x80."""
+        sizes = np.minimum(counts * _LONGEST, self.ends - self.at)
+        after = np.cumsum(sizes)
+        places = np.repeat(self.at - (after - sizes), sizes) + np.arange(sizes.sum())
+        last = np.flatnonzero(self.data[places] < 0x80)
+        first = np.searchsorted(last, after - sizes)
+        if (np.searchsorted(last, after) - first < counts).any():
+            raise corrupt("an array goes beyond its record, or a number has more than ten bytes")
+        which = np.repeat(first - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
+        starts = places[last[which - 1]] + 1
+        starts[np.cumsum(counts) - counts] = self.at
+        return starts
+
     def fixed(self, size: int) -> npt.NDArray[np.uint8]:
         """Read ``size`` bytes at every position; returns an array of (positions, size)."""
         here = self.at

@@ -35,6 +35,7 @@ _CHUNK = 1 << 20
 _FIXED = struct.Struct(">6sqii")
 _SMALLEST = _FIXED.size - len(MAGIC) - 8 + 4 + 8 + 4 + 8  # the length of an empty block
 _MOST_HEADERS = 1024
+_MOST_WARNINGS = 3
 MAX_HEADER_BYTES = 64 << 20
 """Schemas and bitmaps of positions are in the header, so it can be large."""
 MAX_BLOCK_BYTES = 1 << 30
@@ -77,13 +78,20 @@ class LogReader:
 
     def warn_of_damage(self, table: str) -> None:
         """Log the skipped bytes: as in Hudi the read continues without them, so the user must be informed."""
-        for piece in self.damaged:
+        for piece in self.damaged[:_MOST_WARNINGS]:
             _log.warning(
                 "%s: in %s %s; they were skipped, so rows of its commit may be missing or old. "
                 "Restore the file from a copy; `pyhudi check` shows all such files.",
                 table,
                 self._path,
                 piece,
+            )
+        if len(self.damaged) > _MOST_WARNINGS:
+            _log.warning(
+                "%s: in %s %d more such pieces were skipped",
+                table,
+                self._path,
+                len(self.damaged) - _MOST_WARNINGS,
             )
 
     def refuse_damage(self, hint: str) -> None:

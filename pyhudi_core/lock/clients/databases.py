@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from pyhudi_core.errors import InvalidOptionError, LockServerError, from_extra
 from pyhudi_core.lazy import lazy
 from pyhudi_core.lock.clients.addresses import invalid_address, parts_of
-from pyhudi_core.lock.clients.tls import checking
+from pyhudi_core.storage.certificates import advice, checking
 from pyhudi_core.storage.clear_text import IN_CLEAR_TEXT, UNCHECKED, warn_of_connection
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ else:
     ssl = lazy("ssl")
 
 _URL, _FORM = "pyhudi.lock.sql.url", "sqlite:///path/locks.db or postgresql://user:password@host:5432/database"
+_CA = "sslrootcert of pyhudi.lock.sql.url"
 _MODES = ("disable", "prefer", "require", "verify-ca", "verify-full")
 """The values of ``sslmode``, from the weakest; see `PostgresDatabase`."""
 
@@ -131,7 +132,7 @@ class PostgresDatabase:
         """Return pg8000's argument for TLS: None means TLS if the server offers it, False means clear text."""
         if self.tls in ("disable", "prefer"):
             return None if self.tls == "prefer" else False
-        context = checking(self.ca, "sslrootcert of pyhudi.lock.sql.url")
+        context = checking(self.ca, _CA)
         context.check_hostname = self.tls == "verify-full"
         if self.tls == "require" and not self.ca:
             context.verify_mode = ssl.CERT_NONE
@@ -202,9 +203,11 @@ def _errors(address: str, *kinds: type[Exception]) -> Iterator[None]:
     try:
         yield
     except kinds as error:
+        text = _text(error)
         raise LockServerError(
-            f"The database {address} of the lock failed: {_text(error)}",
-            hint="Check that the database runs, its address, and user and password in pyhudi.lock.sql.url; PGPASSWORD is not read.",
+            f"The database {address} of the lock failed: {text}",
+            hint=advice(text, _CA)
+            or "Check that the database runs, its address, and user and password in pyhudi.lock.sql.url; PGPASSWORD is not read.",
         ) from None
 
 

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from pyhudi_core.errors import LockServerError, from_extra
+from pyhudi_core.storage.certificates import advice
 from pyhudi_core.storage.clear_text import warn_of_clear_text
 
 KEY = "key"
@@ -98,7 +99,8 @@ class DynamoDb:
         """Return the error for a failure that boto3 describes with this text."""
         return LockServerError(
             f"DynamoDB ({self.address}) failed: {text}".rstrip(),
-            hint="Check the region or endpoint, the network, and that the credentials may read and write the table of the locks.",
+            hint=advice(text, "the variable AWS_CA_BUNDLE")
+            or "Check the region or endpoint, the network, and that the credentials may read and write the table of the locks.",
         )
 
 

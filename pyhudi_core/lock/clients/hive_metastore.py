@@ -11,7 +11,7 @@ from typing import Any
 
 from pyhudi_core.errors import LockServerError, from_extra
 from pyhudi_core.lock.clients.addresses import invalid_address, parts_of
-from pyhudi_core.lock.clients.tls import checking
+from pyhudi_core.storage.certificates import advice, checking
 from pyhudi_core.storage.clear_text import warn_of_connection
 
 _DEFAULT_PORT = 9083
@@ -75,9 +75,11 @@ class HiveConnection:
         except self.types.NoSuchLockException:
             raise NoSuchLock from None  # the generated exception cannot be changed, so it cannot pass a context manager
         except self.failures as error:
+            text = self.failed(error)
             raise LockServerError(
-                f"The Hive Metastore ({self._where.address}) failed: {self.failed(error)}",
-                hint=f"Check that the metastore runs, and {_URIS}. Kerberos is not supported.",
+                f"The Hive Metastore ({self._where.address}) failed: {text}",
+                hint=advice(text, self._where.ca_key)
+                or f"Check that the metastore runs, and {_URIS}. Kerberos is not supported.",
             ) from None
 
     def send(self, method: str, *arguments: object) -> Any:

@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyhudi_core.errors import InvalidOptionError, LockServerError, from_extra, needing
 from pyhudi_core.lazy import lazy
-from pyhudi_core.lock.clients.tls import refuse_missing_file
+from pyhudi_core.storage.certificates import advice, checking
 from pyhudi_core.storage.clear_text import warn_of_connection
 
+if TYPE_CHECKING:
+    import ssl
+else:
+    ssl = lazy("ssl")
+
 kazoo_errors: Any = lazy("kazoo.exceptions")
+_CA = "pyhudi.lock.zookeeper.tls.ca"
 _READ_SHARE = 1.5
 """The session's time divided by kazoo's wait for an answer. Kazoo stores only that wait."""
 
@@ -75,8 +81,7 @@ class ZooKeeper:
         given: dict[str, Any] = {}
         if self.tls is not None:
             files = {"ca": self.tls.ca, "certfile": self.tls.certificate, "keyfile": self.tls.key}
-            for path in files.values():
-                refuse_missing_file(path, "A file of pyhudi.lock.zookeeper.tls")
+            checking(self.tls.ca, _CA, (self.tls.certificate, self.tls.key))
             given |= {"use_ssl": True, "verify_certs": True, "check_hostname": True}
             given |= {name: path for name, path in files.items() if path}
         else:
@@ -84,7 +89,7 @@ class ZooKeeper:
                 host, _, port = server.rpartition(":")
                 warn_of_connection(
                     host.strip("[]"),
-                    int(port) if port.isdigit() else None,
+                    int(port) if port.isdecimal() else None,
                     "ZooKeeper",
                     "set pyhudi.lock.zookeeper.tls",
                 )
@@ -112,12 +117,15 @@ class ZooKeeperSession:
         self._client = client
         self.granted_s = servers.session_s
         self.has_expired = False
+        self._distrusted = ""
         connect = client._connection._connect
 
         def connect_and_note(*arguments: Any) -> Any:
             try:
                 waits = connect(*arguments)
             except kazoo_errors.KazooException as error:
+                if isinstance(error.__context__, ssl.SSLError):
+                    self._distrusted = f" {error.__context__}"  # kazoo tries again, until the time is over
                 if "Sasl" not in type(error).__name__ and "SASL" not in type(error).__name__:
                     raise
                 # kazoo expects no other error of a refused user: its thread would end with a traceback.
@@ -170,9 +178,11 @@ class ZooKeeperSession:
         except passed:
             raise
         except (kazoo_errors.KazooException, KazooTimeoutError, OSError) as error:
+            text = f"{type(error).__name__} {error}{self._distrusted}".rstrip()
             raise LockServerError(
-                f"ZooKeeper ({self._servers.address}) failed: {type(error).__name__} {error}".rstrip(),
-                hint="Check that ZooKeeper runs, and hoodie.write.lock.zookeeper.url; the log of kazoo.client has the reason.",
+                f"ZooKeeper ({self._servers.address}) failed: {text}",
+                hint=advice(text, _CA)
+                or "Check that ZooKeeper runs, and hoodie.write.lock.zookeeper.url; the log of kazoo.client has the reason.",
             ) from None
 
 

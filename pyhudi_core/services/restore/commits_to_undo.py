@@ -120,7 +120,7 @@ def _commit_of(context: TableContext, timeline: Timeline, to: TimePoint | Savepo
 
 def _is_time_of_day(text: object) -> bool:
     try:
-        return isinstance(text, str) and not text.isdigit() and bool(datetime.fromisoformat(text))
+        return isinstance(text, str) and not text.isdecimal() and bool(datetime.fromisoformat(text))
     except ValueError:
         return False
 

@@ -129,9 +129,58 @@ def test_an_array_in_several_blocks_with_sizes_is_one_array() -> None:
 
 
 def test_an_array_that_is_too_long_for_columns_is_left_to_another_reader() -> None:
-    text = record(("l", {"type": "array", "items": "int"}))
+    text = record(("l", {"type": "array", "items": ["null", "int"]}))
     with pytest.raises(ColumnsRefusedError):
         decode_records(text, *encoded(text, [{"l": [0] * 10_001}]))
+
+
+PLAIN: list[tuple[Any, Any]] = [
+    ("boolean", lambda n: n % 3 == 0),
+    ("int", lambda n: (-1) ** n * 2 ** (n % 31)),
+    ("long", lambda n: (-1) ** n * 2 ** (n % 63)),
+    ("float", float),
+    ("double", float),
+    ({"type": "fixed", "name": "f", "size": 3}, lambda n: n.to_bytes(3, "big")),
+    ({"type": "enum", "name": "e", "symbols": ["x", "y", "z"]}, lambda n: "xyz"[n % 3]),
+]
+"""Types whose values have a place that is known before they are read, and a value by number."""
+
+
+@pytest.mark.parametrize(("items", "value"), PLAIN, ids=[str(items) for items, _ in PLAIN])
+def test_an_array_of_plain_values_is_read_at_once_however_long_it_is(
+    items: Any, value: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = record(("id", "int"), ("l", {"type": "array", "items": items}), ("last", "int"))
+    lengths = (0, 11_000, 3, 0, 12_000, 1)
+    rows = [{"id": n, "l": [value(n + m) for m in range(count)], "last": -n} for n, count in enumerate(lengths)]
+    expected = decode_records(text, *encoded(text, rows))
+    assert expected.to_pylist() == rows
+    monkeypatch.setattr("pyhudi_core.formats.avro.columns._MOST_ITEMS", 1_000)
+    assert decode_records(text, *encoded(text, rows)).equals(expected), "in several parts"
+
+
+@pytest.mark.parametrize(("items", "value"), PLAIN, ids=[str(items) for items, _ in PLAIN])
+def test_an_array_of_plain_values_that_ends_too_early_is_a_typed_error(items: Any, value: Any) -> None:
+    text = record(("l", {"type": "array", "items": items}))
+    data, starts, ends = encoded(text, [{"l": [value(n) for n in range(300)]}])
+    for cut in (1, 2, 3, 150):
+        with pytest.raises(CorruptAvroError):
+            decode_records(text, data[:-cut], starts, ends - cut)
+    with pytest.raises(CorruptAvroError):
+        decode_records(text, b"\x08" + b"\xff" * 40, np.array([0]), np.array([41]))
+
+
+def test_six_million_booleans_are_read_in_about_a_second() -> None:
+    count = 6_000_000
+    head = io.BytesIO()
+    fastavro.schemaless_writer(head, "long", count)
+    data = head.getvalue() + b"\1" * count + b"\0"
+    started = time.process_time()
+    found = decode_records(
+        record(("l", {"type": "array", "items": "boolean"})), data, np.array([0]), np.array([len(data)])
+    )
+    assert time.process_time() - started < slowness()
+    assert len(found.column("l")[0]) == count
 
 
 @pytest.mark.parametrize(
@@ -181,7 +230,7 @@ def test_values_that_their_type_cannot_hold_are_typed_errors(kind: Any, data: by
 
 
 def test_arrays_in_arrays_do_not_take_longer_than_their_bytes_are_worth() -> None:
-    text = record(("a", {"type": "array", "items": {"type": "array", "items": "int"}}))
+    text = record(("a", {"type": "array", "items": {"type": "array", "items": ["null", "int"]}}))
     rows = [{"a": [[1] * 9_000] * 40}]
     started = time.process_time()
     with pytest.raises(ColumnsRefusedError):
@@ -192,7 +241,7 @@ def test_arrays_in_arrays_do_not_take_longer_than_their_bytes_are_worth() -> Non
 
 
 def test_a_schema_that_only_one_of_the_two_readers_takes_is_a_typed_error() -> None:
-    good = record(("a", {"type": "array", "items": "int"}))
+    good = record(("a", {"type": "array", "items": ["null", "int"]}))
     content = pa.py_buffer(write_records(good, [{"a": [0] * 10_001}]))
     with pytest.raises(CorruptAvroError):
         read_records(content, good.replace('"name": "a",', '"name": "a", "default": 7,'), "f")
