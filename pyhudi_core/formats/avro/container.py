@@ -78,7 +78,7 @@ def encode_record(name: str, record: Mapping[str, Any], *, sync_marker: bytes, m
     if len(data) > max_bytes:
         raise DataError(
             f"A {name} would have {len(data):,} bytes, and readers take at most {max_bytes:,}: it names very many files",
-            hint="Nothing was published. Write larger files (hoodie.parquet.max.file.size), or write in several commits.",
+            hint="The file was not written. Write larger data files (hoodie.parquet.max.file.size), or write in several commits.",
         )
     return data
 
