@@ -169,8 +169,8 @@ def local_folders(executor: psutil.Process) -> list[Path]:
 def repeated_stages(place: Path) -> dict[int, str]:
     """The stages that Spark ran more than once, with the reasons."""
     found: dict[int, str] = {}
-    for file in (place / "events").rglob("events_*"):
-        for line in file.read_text().splitlines():
+    for file in [one for one in (place / "events").rglob("*") if one.is_file()]:
+        for line in file.read_text().split("\n")[:-1]:  # the last line may not be complete
             stage = json.loads(line).get("Stage Info", {}) if '"Stage Attempt ID"' in line else {}
             if stage.get("Failure Reason") or stage.get("Stage Attempt ID"):
                 found[stage["Stage ID"]] = stage.get("Failure Reason") or found.get(stage["Stage ID"], "")
