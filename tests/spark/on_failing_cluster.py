@@ -155,9 +155,8 @@ def workers_are_killed(run: Run) -> None:
 
 def executors(run: Run) -> list[psutil.Process]:
     """The executors of this session."""
-    driver = (
-        f"{EXECUTOR} --driver-url spark://CoarseGrainedScheduler@127.0.0.1:{run.spark.conf.get('spark.driver.port')} "
-    )
+    port = run.spark.sparkContext.getConf().get("spark.driver.port")
+    driver = f"{EXECUTOR} --driver-url spark://CoarseGrainedScheduler@127.0.0.1:{port} "
     return [one for one in psutil.process_iter(["cmdline"]) if driver in " ".join(one.info["cmdline"] or ())]
 
 
