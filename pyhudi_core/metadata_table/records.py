@@ -21,6 +21,8 @@ from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.record_schema import FILES_FIELD, LOCATION_FIELD, SCHEMA
 
 KEY = "key"
+_MANY = 10_000
+"""More records than this are encoded one change after the other."""
 
 
 class RecordType(IntEnum):
@@ -71,7 +73,8 @@ class Records:
     def together(cls, parts: Iterable[Records]) -> Records:
         """Return the union of several changes. No key may be in two of them."""
         found = list(parts)
-        columns, schema = _joined(found)
+        schema = _schema_of(found)
+        columns = _joined(found, schema)
         keys, gone = [part.keys for part in found], [part.gone for part in found]
         return cls(_concat(keys), columns, _concat(gone), schema=schema)
 
@@ -79,16 +82,19 @@ class Records:
     def encoded_together(cls, parts: Sequence[Records]) -> list[Records]:
         """Return the keys of several changes with their Avro bytes, for log files.
 
-        The schema has many branches, so encoding a few records together costs little more than encoding one.
+        The schema has many branches, so encoding a few records together costs little more than encoding one. Many records are not copied first.
         """
-        columns, schema = _joined(parts)
-        values = cls(
-            _concat([part.keys for part in parts]), columns, pa.array([], pa.string()), schema=schema
-        ).encoded()
-        ends = np.cumsum([len(part) for part in parts])
+        schema = _schema_of(parts)
+        if sum(map(len, parts)) > _MANY:
+            values = [replace(part, schema=schema).encoded() for part in parts]
+        else:
+            keys, nothing = _concat([part.keys for part in parts]), pa.array([], pa.string())
+            together = cls(keys, _joined(parts, schema), nothing, schema=schema).encoded()
+            ends = np.cumsum([len(part) for part in parts]).tolist()
+            values = [together.slice(end - len(part), len(part)) for end, part in zip(ends, parts, strict=True)]
         return [
-            replace(part, columns={}, values=values.slice(end - len(part), len(part)), which=None, schema=schema)
-            for end, part in zip(ends.tolist(), parts, strict=True)
+            replace(part, columns={}, values=own, which=None, schema=schema)
+            for part, own in zip(parts, values, strict=True)
         ]
 
     def __len__(self) -> int:
@@ -229,11 +235,15 @@ def _uuid_bits(file_id: str) -> tuple[int, int, int]:
     return high, low, int(rest[1:]) if rest else -1
 
 
-def _joined(parts: Sequence[Records]) -> tuple[dict[str, pa.Array], str]:
-    """Return the fields of all changes, and a schema with these fields. Records of the older schema have no value in the other fields."""
-    schema = next((part.schema for part in parts if part.schema != SCHEMA), SCHEMA)
+def _joined(parts: Sequence[Records], schema: str) -> dict[str, pa.Array]:
+    """Return the fields of all changes, in the types of the schema."""
     fields = list(dict.fromkeys(name for part in parts for name in part.columns))
-    return {name: pa.concat_arrays([part.column(name, schema) for part in parts]) for name in fields}, schema
+    return {name: pa.concat_arrays([part.column(name, schema) for part in parts]) for name in fields}
+
+
+def _schema_of(parts: Sequence[Records]) -> str:
+    """Return a schema with the fields of all changes. Records of the older schema have no value in the other fields."""
+    return next((part.schema for part in parts if part.schema != SCHEMA), SCHEMA)
 
 
 @cache

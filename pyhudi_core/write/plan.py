@@ -9,6 +9,7 @@ there is room, or to a new group of the target size (specification, "Writer Expe
 
 from __future__ import annotations
 
+import heapq
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -334,10 +335,10 @@ class Planner:
 
 def balance(buckets: Iterable[Bucket], tasks: int) -> dict[int, int]:
     """Return the task of each bucket: the largest bucket first, each to the task with the least work."""
-    load = [0] * tasks
+    loads = [(0, task) for task in range(tasks)]
     chosen: dict[int, int] = {}
     for bucket in sorted(buckets, key=lambda bucket: (-bucket.expected, bucket.number)):
-        task = load.index(min(load))
+        load, task = loads[0]
         chosen[bucket.number] = task
-        load[task] += bucket.expected + 1
+        heapq.heapreplace(loads, (load + bucket.expected + 1, task))
     return chosen

@@ -12,9 +12,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -245,39 +246,16 @@ def _noted(context: HandleContext) -> Iterator[pa.RecordBatch]:
         yield from _changes_batch(context.changes.pop())
 
 
-_STAT = pa.schema(
-    [
-        ("file_id", pa.string()),
-        ("path", pa.string()),
-        ("partition", pa.string()),
-        ("prev_commit", pa.string()),
-        ("prev_base_file", pa.string()),
-        ("rows", pa.int64()),
-        ("inserts", pa.int64()),
-        ("updates", pa.int64()),
-        ("deletes", pa.int64()),
-        ("size", pa.int64()),
-        ("change_logs", pa.list_(pa.field("element", pa.string()))),
-        ("change_log_sizes", pa.list_(pa.field("element", pa.int64()))),
-        ("base_file", pa.string()),
-        ("log_files", pa.list_(pa.field("element", pa.string()))),
-        ("slice_logs", pa.int64()),
-        ("merged_logs", pa.int64()),
-        ("merged_bytes", pa.int64()),
-        ("merged_entries", pa.int64()),
-        ("combined", pa.int64()),
-    ]
-)
-"""The fields of a `WriteStat`."""
+_STAT = tuple(item.name for item in fields(WriteStat))
+_RANGES_AT_ONCE = 256
+"""The ranges of so many tasks are joined at once: while they are apart, they take many times the memory of their values."""
 
 KEY_CHANGES = pa.schema(
     [("key", pa.string()), ("partition", pa.string()), ("file_id", pa.string()), ("deleted", pa.bool_())]
 )
 """A key that came into a file group, or left it (``deleted``)."""
 
-_FILES = pa.list_(pa.field("element", pa.struct(list(_STAT))))
-
-WRITTEN = pa.schema([("files", _FILES), ("ranges", pa.binary()), *KEY_CHANGES])
+WRITTEN = pa.schema([("files", pa.binary()), ("ranges", pa.binary()), *KEY_CHANGES])
 """What a task yields. A row of a key has only two columns more than the key, because there may be millions of them."""
 
 
@@ -313,8 +291,9 @@ class Written:
                 kept.callback(output.release)
                 files = output.map(_only_files, WRITTEN)
             table = files.collect()
-            stats = (_stat(fields) for files in table.column("files").to_pylist() for fields in files)
-            ranges = [pa.ipc.open_stream(pa.py_buffer(blob)).read_all() for blob in table.column("ranges").to_pylist()]
+            stats = [_stat(values) for text in table.column("files").to_pylist() for values in json.loads(text)]
+            ranges = _joined(table.column("ranges").to_pylist())
+            del table
             return cls(
                 tuple(sorted(stats, key=lambda stat: stat.path)),
                 pa.concat_tables(ranges) if ranges else range_schema(schema).empty_table(),
@@ -332,20 +311,27 @@ class Written:
         self.kept.close()
 
 
-def _stat(fields: dict[str, Any]) -> WriteStat:
-    found: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
-    return WriteStat(**found)
+def _stat(values: Sequence[Any]) -> WriteStat:
+    return WriteStat(*[tuple(value) if isinstance(value, list) else value for value in values])
+
+
+def _joined(ranges: Sequence[bytes]) -> list[pa.Table]:
+    """Return the ranges of all tasks, as few tables."""
+    found: list[pa.Table] = []
+    for first in range(0, len(ranges), _RANGES_AT_ONCE):
+        pieces = [pa.ipc.open_stream(blob).read_all() for blob in ranges[first : first + _RANGES_AT_ONCE]]
+        found.append(pieces[0] if len(pieces) == 1 else pa.concat_tables(pieces).combine_chunks())
+    return found
 
 
 def files_batch(files: Sequence[WrittenFile], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the row of the files that one task wrote."""
+    """Yield the row of the files that one task wrote: their `WriteStat` as JSON, and their ranges as an Arrow stream."""
     if not files:
         return
-    stats = [pa.array([getattr(file.stat, field.name) for file in files], field.type) for field in _STAT]
-    together = pa.ListArray.from_arrays([0, len(files)], pa.StructArray.from_arrays(stats, fields=list(_STAT)))
-    ranges = pa.array([_encoded(files, schema)], pa.binary())
+    stats = json.dumps([[getattr(file.stat, name) for name in _STAT] for file in files], default=int)
     none = [pa.nulls(1, field.type) for field in KEY_CHANGES]
-    yield pa.RecordBatch.from_arrays([together.cast(_FILES), ranges, *none], schema=WRITTEN)
+    found = [pa.array([value], pa.binary()) for value in (stats.encode(), _encoded(files, schema))]
+    yield pa.RecordBatch.from_arrays([*found, *none], schema=WRITTEN)
 
 
 def _changes_batch(change: KeyChange) -> Iterator[pa.RecordBatch]:

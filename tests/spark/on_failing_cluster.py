@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -63,8 +64,7 @@ class Run:
 
     def rows(self, start: int, end: int, ts: int) -> Any:
         """The rows with these numbers, of one version."""
-        made = self.spark.range(start, end, 1, 4)
-        return made.selectExpr("concat('k', id) id", "concat('p', id % 4) day", f"CAST({ts} AS LONG) ts", "'' note")
+        return rows_of(self.spark, start, end, ts)
 
     def load(self) -> None:
         """The first rows."""
@@ -100,6 +100,12 @@ class Run:
         until(lambda: not (self.place / "wanted").exists())
 
 
+def rows_of(spark: Any, start: int, end: int, ts: int) -> Any:
+    """The rows with these numbers, of one version, in a session."""
+    made = spark.range(start, end, 1, 4)
+    return made.selectExpr("concat('k', id) id", "concat('p', id % 4) day", f"CAST({ts} AS LONG) ts", "'' note")
+
+
 def case(run: Callable[[Run], None]) -> Callable[[Run], None]:
     """Note a case."""
     CASES[run.__name__] = run
@@ -107,20 +113,20 @@ def case(run: Callable[[Run], None]) -> Callable[[Run], None]:
 
 
 @contextmanager
-def met(run: Run, then: Callable[[int], None]) -> Iterator[None]:
-    """Inside this context, a task waits after its first file until ``then`` was called with the process of the task."""
+def met(orders: Path, then: Callable[[int], None], tasks: int = 1) -> Iterator[None]:
+    """Inside this context, so many tasks wait after their first file until ``then`` was called with the process of the first of them."""
     failed: list[BaseException] = []
 
     def act() -> None:
         try:
-            until(lambda: any(taken()))
+            until(lambda: sum(map(bool, taken())) == tasks)
             then(taken()[0])
         except BaseException as error:  # raised below
             failed.append(error)
         finally:
-            (run.orders / "order").unlink(missing_ok=True)
+            (orders / "order").unlink(missing_ok=True)
 
-    with ordered(run.orders, "wait") as taken:
+    with ordered(orders, "wait", tasks) as taken:
         thread = threading.Thread(target=act)
         thread.start()
         yield
@@ -142,9 +148,65 @@ def workers_are_killed(run: Run) -> None:
         run.want()
 
     for call in (run.load, lambda: run.upsert(2), lambda: run.table.compaction.run(spark=run.spark)):
-        with met(run, kill):
+        with met(run.orders, kill):
             call()
         run.have()
+
+
+def executors(run: Run) -> list[psutil.Process]:
+    """The executors of this session."""
+    port = run.spark.sparkContext.getConf().get("spark.driver.port")
+    driver = f"{EXECUTOR} --driver-url spark://CoarseGrainedScheduler@127.0.0.1:{port} "
+    return [one for one in psutil.process_iter(["cmdline"]) if driver in " ".join(one.info["cmdline"] or ())]
+
+
+def local_folders(executor: psutil.Process) -> list[Path]:
+    """The folders of an executor for shuffle files and blocks."""
+    return [Path(folder) for folder in executor.environ()["SPARK_EXECUTOR_DIRS"].split(os.pathsep)]
+
+
+def repeated_stages(place: Path) -> dict[int, str]:
+    """The stages that Spark ran more than once, with the reasons."""
+    found: dict[int, str] = {}
+    for file in [one for one in (place / "events").rglob("*") if one.is_file()]:
+        for line in file.read_text().split("\n")[:-1]:  # the last line may not be complete
+            stage = json.loads(line).get("Stage Info", {}) if '"Stage Attempt ID"' in line else {}
+            if stage.get("Failure Reason") or stage.get("Stage Attempt ID"):
+                found[stage["Stage ID"]] = stage.get("Failure Reason") or found.get(stage["Stage ID"], "")
+    return found
+
+
+@case
+def shuffle_files_are_lost(run: Run) -> None:
+    """After the stage that makes them, while two tasks of the next one wait: in a load and an upsert of executors that live, then with a worker."""
+
+    def lose_files(_: int) -> None:
+        for one in executors(run):
+            for file in [file for folder in local_folders(one) for file in folder.rglob("shuffle_*")]:
+                file.unlink()
+                run.found["files"] += 1
+
+    def lose_worker(task: int) -> None:
+        (executor,) = [one for one in executors(run) if one in psutil.Process(task).parents()]
+        folders = local_folders(executor)
+        os.kill(worker_of(task), signal.SIGKILL)
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
+        run.want()
+
+    run.found["files"] = 0
+    run.found["stages"] = []
+    for call, then in (
+        (run.load, lose_files),
+        (lambda: run.upsert(2), lose_files),
+        (lambda: run.upsert(3), lose_worker),
+    ):
+        before = repeated_stages(run.place)
+        with met(run.orders, then, 2):
+            call()
+        after = repeated_stages(run.place)
+        run.found["stages"].append(sorted(reason for stage, reason in after.items() if stage not in before))
+    run.have()
 
 
 @case
@@ -208,7 +270,7 @@ def executors_are_decommissioned(run: Run) -> None:
         run.want()
 
     for call in (run.load, lambda: run.upsert(2), lambda: run.table.compaction.run(spark=run.spark)):
-        with met(run, decommission):
+        with met(run.orders, decommission):
             call()
         run.have()
     run.upsert(3)
@@ -236,7 +298,7 @@ def writes_are_cancelled(run: Run) -> None:
             began.append(time.monotonic())
             interrupt()
 
-        with met(run, cancel):
+        with met(run.orders, cancel):
             run.found.setdefault("said", []).append(run.refused(call))
             run.found.setdefault("seconds", []).append(time.monotonic() - began[0])
     run.table.compaction.run(spark=run.spark)  # the cancelled one is still planned
@@ -278,7 +340,7 @@ def runs_of_dagster_are_terminated(run: Run) -> None:
         assert materialized()
         version[0] = 9
         try:
-            with met(run, terminate):
+            with met(run.orders, terminate):
                 materialized()
         except (KeyboardInterrupt, dg.DagsterExecutionInterruptedError):
             run.found["seconds"] = [time.monotonic() - began[0]]
@@ -288,6 +350,8 @@ def runs_of_dagster_are_terminated(run: Run) -> None:
         version[0] = 2
         assert materialized()
     run.expected = Counter({1: ROWS - CHANGED, 2: CHANGED})
+    if REMOTE:  # a run of Dagster ends its session, which is this one
+        run.spark = SparkSession.builder.remote(REMOTE).getOrCreate()
 
 
 @case

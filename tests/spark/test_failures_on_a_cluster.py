@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,11 +24,14 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = Path(__file__).with_name("on_failing_cluster.py")
 SECRET = "very-secret-42"
 CANCELLED = "writes_are_cancelled"
+TERMINATED = "runs_of_dagster_are_terminated"
+LOST = "shuffle_files_are_lost"
 CASES = (
     "tasks_fail_after_their_files",
     "workers_are_killed",
+    LOST,
     CANCELLED,
-    "runs_of_dagster_are_terminated",
+    TERMINATED,
     "pythons_memory_is_full",
     "the_heap_is_full",
 )
@@ -110,6 +115,13 @@ def test_workers_that_are_killed_in_the_middle_of_writes_lose_nothing(found: Fou
     right(found["workers_are_killed"])
 
 
+def test_a_stage_whose_shuffle_files_are_lost_runs_again_and_rows_are_right(found: Found) -> None:
+    load, upsert, with_worker = right(found[LOST])["stages"]
+    assert any("Fetch" in reason for reason in load)
+    assert any("Fetch" in reason for reason in upsert)
+    assert with_worker
+
+
 def test_memory_that_is_full_in_python_or_in_the_jvm_is_an_error_with_the_way_out(found: Found) -> None:
     for name in ("pythons_memory_is_full", "the_heap_is_full"):
         seen = right(found[name])
@@ -131,18 +143,27 @@ def test_no_secret_of_a_table_in_s3_is_shown(found: Found) -> None:
 
 
 def test_writes_and_a_run_of_dagster_that_are_cancelled_end_in_seconds_and_publish_nothing(found: Found) -> None:
-    assert cancelled(found["runs_of_dagster_are_terminated"], 1)["commits"] == 1
-    assert found["runs_of_dagster_are_terminated"]["pending"] == []
+    terminated(found)
     assert all("Somebody cancelled" in said for said in cancelled(found[CANCELLED], 2)["said"])
 
 
-def test_writes_that_are_cancelled_on_a_server_of_spark_connect_end_in_seconds(tmp_path: Path) -> None:
+def test_writes_and_a_run_of_dagster_that_are_cancelled_on_a_server_of_spark_connect_end_in_seconds(
+    tmp_path: Path,
+) -> None:
     pytest.importorskip("pyspark.sql.connect", reason="clients of PySpark 3.5 are not supported")
     (tmp_path / "orders").mkdir()
     paths = environment_of(tmp_path)["OF_EXECUTORS"]
     with connect_server(tmp_path, {"PYTHONPATH": paths, FOLDER: str(tmp_path / "orders")}) as port:
         address = f"sc://127.0.0.1:{port}"
-        cancelled(run_cases("connect", [CANCELLED], address, tmp_path, OF_CONNECT=address)[CANCELLED], 2)
+        found = run_cases("connect", [CANCELLED, TERMINATED], address, tmp_path, OF_CONNECT=address)
+    cancelled(found[CANCELLED], 2)
+    terminated(found)
+
+
+def terminated(found: Found) -> None:
+    """The run of Dagster that was terminated has published nothing, and left nothing to roll back."""
+    seen = cancelled(found[TERMINATED], 1)
+    assert (seen["commits"], seen["pending"]) == (1, [])
 
 
 def cancelled(seen: dict[str, Any], times: int) -> dict[str, Any]:
@@ -150,6 +171,48 @@ def cancelled(seen: dict[str, Any], times: int) -> dict[str, Any]:
     assert len(right(seen)["seconds"]) == times
     assert max(seen["seconds"]) < 10
     return seen
+
+
+def test_a_driver_that_pipes_starts_writes_on_the_cluster_and_its_death_publishes_nothing(
+    cluster: StandaloneCluster, tmp_path: Path
+) -> None:
+    import dagster as dg
+    from on_failing_cluster import met
+
+    from pyhudi_dagster import HudiLakeResource, HudiPipes, hudi_asset
+
+    place, version = tmp_path / "driver", [1]
+    place.mkdir()
+    command = [sys.executable, str(SCRIPT.with_name("on_pipes.py")), cluster.master, str(place)]
+    lake = HudiLakeResource(warehouse=str(tmp_path))
+
+    @hudi_asset(record_key="id", partition_by=["day"], ordering="ts", table_type="merge_on_read")
+    def orders(pipes: dg.PipesSubprocessClient) -> HudiPipes:
+        return HudiPipes(pipes, command=command, env=environment_of(place), extras={"version": version[0]})
+
+    with dg.DagsterInstance.ephemeral() as instance:
+
+        def events() -> list[dict[str, Any]]:
+            resources = {"lake": lake, "pipes": dg.PipesSubprocessClient()}
+            done = dg.materialize([orders], instance=instance, resources=resources, raise_on_error=False)
+            found = [one.materialization.metadata for one in done.get_asset_materialization_events()]
+            assert len(found) == done.success
+            return [{name: entry.value for name, entry in metadata.items()} for metadata in found]
+
+        (first,) = events()
+        version[0] = 9
+        with met(place / "orders", lambda _: os.kill(int((place / "process").read_text()), signal.SIGKILL)):
+            assert events() == []
+        version[0] = 2
+        (second,) = events()
+    assert first["dagster/row_count"] == second["dagster/row_count"] == 20_000
+    assert first["application"] != second["application"]
+    table = lake.table("orders")
+    assert len(list(table.timeline.commits)) == 2
+    rows = table.scan(["id", "ts"]).to_arrow()
+    assert Counter(rows["ts"].to_pylist()) == {1: 15_000, 2: 5_000}
+    assert len(set(rows["id"].to_pylist())) == 20_000
+    assert table.check().findings == ()
 
 
 def test_one_failure_of_one_allowed_ends_the_write_and_removes_its_files(

@@ -29,6 +29,8 @@ from pyhudi_core.model.records import AVRO_SCHEMAS
 MAGIC = b"Obj\x01"
 SYNC_SIZE = 16
 MAX_SCHEMA_BYTES = 1 << 20
+MAX_BYTES = 64 << 20
+"""The most bytes of a file that is read, also after decompression; so no larger file is written."""
 
 _HINT = "The file is damaged or was not written by Hudi; restore it from a copy, or roll the instant back"
 DECODE_ERRORS = (
@@ -48,7 +50,7 @@ DECODE_ERRORS = (
 """What fastavro and Arrow raise for bytes or schemas that are no Avro."""
 
 
-def encode_record(name: str, record: Mapping[str, Any], *, sync_marker: bytes) -> bytes:
+def encode_record(name: str, record: Mapping[str, Any], *, sync_marker: bytes, max_bytes: int = MAX_BYTES) -> bytes:
     """Return a container file with this one record.
 
     Args:
@@ -57,7 +59,8 @@ def encode_record(name: str, record: Mapping[str, Any], *, sync_marker: bytes) -
         sync_marker: 16 bytes.
 
     Raises:
-        DataError: a field without a default is missing, or a value is not of its type.
+        DataError: a field without a default is missing, a value is not of its type, or the file would have more than ``max_bytes``, which
+            `decode_record` would refuse.
     """
     if len(sync_marker) != SYNC_SIZE:
         raise ValueError(f"a sync marker has {SYNC_SIZE} bytes, not {len(sync_marker)}")
@@ -70,23 +73,18 @@ def encode_record(name: str, record: Mapping[str, Any], *, sync_marker: bytes) -
             f"A {name} does not fit its Avro schema: {error}", hint="Check the types of its fields"
         ) from error
     block = body.getvalue()
-    return b"".join(
-        (
-            MAGIC,
-            _varint(1),
-            *_sized(b"avro.schema"),
-            *_sized(text),
-            b"\x00",
-            sync_marker,
-            _varint(1),
-            *_sized(block),
-            sync_marker,
+    head = (MAGIC, _varint(1), *_sized(b"avro.schema"), *_sized(text), b"\x00", sync_marker)
+    data = b"".join((*head, _varint(1), *_sized(block), sync_marker))
+    if len(data) > max_bytes:
+        raise DataError(
+            f"A {name} would have {len(data):,} bytes, and readers take at most {max_bytes:,}: it names very many files",
+            hint="The file was not written. Write larger data files (hoodie.parquet.max.file.size), or write in several commits.",
         )
-    )
+    return data
 
 
 def decode_record(
-    data: bytes, expect: str | None = None, *, path: str = "", max_bytes: int = 64 << 20
+    data: bytes, expect: str | None = None, *, path: str = "", max_bytes: int = MAX_BYTES
 ) -> dict[str, Any]:
     """Return the one record of a container file.
 
@@ -125,7 +123,9 @@ def decode_record(
         raise CorruptAvroError(message, path=path or None, detail=detail, hint=_HINT) from error
 
 
-def refuse_bomb(data: bytes, *, path: str = "", checked: Callable[[str], str] = str, max_bytes: int = 64 << 20) -> None:
+def refuse_bomb(
+    data: bytes, *, path: str = "", checked: Callable[[str], str] = str, max_bytes: int = MAX_BYTES
+) -> None:
     """Raise as `decode_record` unless a decoder of container files with many records needs memory in proportion to ``max_bytes``.
 
     ``checked``: returns the text of a schema that is checked in place of the one in the file.

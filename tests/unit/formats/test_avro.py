@@ -218,6 +218,15 @@ def test_a_file_beyond_the_limit_is_refused() -> None:
         decode_record(bytes(100), max_bytes=99)
 
 
+def test_no_file_is_made_that_readers_refuse_for_its_size() -> None:
+    record = {"operationType": "upsert", "extraMetadata": {"note": "x" * 5000}}
+    size = len(encode_record("HoodieCommitMetadata", record, sync_marker=bytes(16)))
+    same = encode_record("HoodieCommitMetadata", record, sync_marker=bytes(16), max_bytes=size)
+    assert decode_record(same, max_bytes=size)["extraMetadata"] == {"note": "x" * 5000}
+    with pytest.raises(DataError, match=f"would have {size:,} bytes, and readers take at most {size - 1:,}"):
+        encode_record("HoodieCommitMetadata", record, sync_marker=bytes(16), max_bytes=size - 1)
+
+
 @pytest.mark.parametrize(
     "damage",
     [

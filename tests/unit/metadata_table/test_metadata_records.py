@@ -16,6 +16,7 @@ import pyhudi_core as hudi
 from pyhudi_core.formats.base_file.parquet_statistics import written_ranges
 from pyhudi_core.formats.hfile import HFileReader
 from pyhudi_core.metadata_table import column_statistics, file_groups, merging, names, records
+from pyhudi_core.metadata_table.column_statistics import TYPED as TYPED_FORM
 from pyhudi_core.metadata_table.column_statistics import UNTYPED, StatisticsForm
 from pyhudi_core.metadata_table.index_definitions import read_definitions
 from pyhudi_core.metadata_table.merging import wrapped_value
@@ -265,6 +266,23 @@ def test_records_are_in_the_file_group_that_their_key_names_and_sorted_by_bytes(
 
 
 @pytest.mark.row("I2")
+def test_many_records_are_encoded_as_few_are(
+    tables: list[tuple[str, hudi.HudiTable, MetadataTable]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, table, metadata = tables[0]
+    partitions, paths = zip(*base_files(metadata), strict=True)
+    ranges, rows = ranges_of(table, list(paths))
+    for form in (UNTYPED, TYPED_FORM):
+        stats = statistics_of(ranges, partitions, rows, form.indexed_columns(columns_of(ranges)), form)
+        parts = [stats, records.file_lists({"p": {"a.parquet": 1}}), records.removals(pa.array(["gone"]))]
+        found = []
+        for many in (1 << 30, 0):
+            monkeypatch.setattr(records, "_MANY", many)
+            found.append([(part.values, part.keys, part.gone, part.schema) for part in Records.encoded_together(parts)])
+        assert found[0] == found[1]
+        assert len(found[0][0][0]) == len(stats)
+
+
 def test_a_file_whose_nulls_are_not_counted_may_have_some_and_values_too() -> None:
     """So neither IS NULL nor IS NOT NULL leaves it out, even if it has one row."""
     kind = pa.struct([("min", pa.int32()), ("max", pa.int32()), ("nulls", pa.int64())])

@@ -183,6 +183,14 @@ def test_tasks_are_loaded_evenly_the_largest_bucket_first() -> None:
     assert set(balance(buckets, 1).values()) == {0}
 
 
+def test_each_bucket_goes_to_the_task_with_the_least_work_also_among_very_many() -> None:
+    sizes = np.random.default_rng(7).integers(0, 50, 60_000).tolist()
+    placed = balance([Bucket(number, "p", str(number), None, 0, size) for number, size in enumerate(sizes)], 20_000)
+    loads = np.bincount([placed[number] for number in range(len(sizes))], np.array(sizes) + 1, 20_000)
+    assert loads.max() - loads.min() <= min(sizes) + 51
+    assert loads.max() <= (sum(sizes) + len(sizes)) / 20_000 + 51
+
+
 def _batch(start: int, count: int, day: str = "a") -> pa.Table:
     generator = np.random.default_rng(start)
     return pa.table({

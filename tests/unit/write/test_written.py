@@ -17,9 +17,15 @@ from support.homes import context_of
 from support.tables import make, orders
 
 import pyhudi_core as hudi
+from pyhudi_core.engine.local import LocalDataset
 from pyhudi_core.errors import CommitAbortedError, InvalidOptionError
+from pyhudi_core.formats.base_file.parquet_statistics import ColumnRange
+from pyhudi_core.model.commit import WriteStat
 from pyhudi_core.model.meta_fields import META_FIELDS
 from pyhudi_core.model.operation import OperationType
+from pyhudi_core.runtime.system import SerialExecutor
+from pyhudi_core.write.handles.base import WrittenFile
+from pyhudi_core.write.tasks import WRITTEN, Written, files_batch
 from pyhudi_core.write.validation import Validation
 
 KINDS = pa.schema(
@@ -71,6 +77,22 @@ def test_a_bound_that_is_not_known_is_null_and_not_left_out(location: str) -> No
         [found] = written_by(write).ranges.to_pylist()
     assert found["text"] == found["at"] == {"min": None, "max": None, "nulls": 0}
     assert found["id"] == {"min": "a", "max": "a", "nulls": 0}
+
+
+def test_files_of_very_many_tasks_come_back_whole() -> None:
+    logs = {"change_logs": ("a", "b"), "change_log_sizes": (1, 2), "log_files": ("x",)}
+    stats = [
+        WriteStat(f"f{n}", f"p/{n:03}", "p", "1", None if n % 2 else "é", n, combined=n, **logs) for n in range(600)
+    ]
+    files = [WrittenFile(stat, {"n": ColumnRange(stat.rows, stat.rows + 1, 0)}) for stat in stats]
+    parts = [list(files_batch([file], KINDS)) for file in files]
+    written = Written.collect(LocalDataset(SerialExecutor(), WRITTEN, lambda: parts), KINDS, key_changes=False)
+    assert list(written.stats) == stats
+    assert written.ranges.num_rows == 600
+    assert written.ranges.column("n").num_chunks < 10
+    assert dict(zip(written.ranges["path"].to_pylist(), written.ranges["n"].to_pylist(), strict=True)) == {
+        stat.path: {"min": stat.rows, "max": stat.rows + 1, "nulls": 0} for stat in stats
+    }
 
 
 def test_a_write_of_no_file_has_no_ranges(location: str) -> None:
