@@ -313,7 +313,7 @@ def _ready(check: CommitCheck) -> None:
     capabilities = context.root.capabilities
     check.looked_ahead = capabilities.parallel_calls > 1 and capabilities.put_if_match
     if check.looked_ahead:
-        steps.append(partial(look_ahead, context))
+        steps.append(partial(look_ahead, context, check.attempt.transaction.start))
     all_of(context.root, context.runtime.executor, *steps)
 
 
