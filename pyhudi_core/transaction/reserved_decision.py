@@ -69,8 +69,8 @@ def _swept(transaction: Transaction, what: str, sweep: Callable[[], None]) -> No
 
 
 def tidy_up(what: str, table: str, remove: Callable[[], object]) -> bool:
-    """Call ``remove``, which removes unneeded files after a decision. If the storage fails, log one warning: the decision stands, and nobody reads the
-    files.
+    """Call ``remove``, which removes unneeded files after a decision. If the storage fails, log one warning: the decision stands, and nobody reads
+    the files.
 
     Return whether the files are removed.
     """
@@ -80,8 +80,8 @@ def tidy_up(what: str, table: str, remove: Callable[[], object]) -> bool:
         failed = [*error.failed] if isinstance(error, DeletesFailedError) else [error.path or "its files"]
         more = f" and {len(failed) - _SHOWN:,} more" if len(failed) > _SHOWN else ""
         _log.warning(
-            "could not sweep up after '%s' in %s, which stands; this stays until a later write or `pyhudi sweep` removes it: %s%s. %s. Check that this "
-            "process may delete objects of the table.",
+            "could not sweep up after '%s' in %s, which stands; this stays until a later write or `pyhudi sweep` removes it: %s%s. %s. Check that "
+            "this process may delete objects of the table.",
             what,
             table,
             ", ".join(failed[:_SHOWN]),

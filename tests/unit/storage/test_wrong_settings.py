@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -65,6 +66,10 @@ WRONG = [
 """Cloud, status and code of the answer to every request (without a code: the page of another server), and what the hint says."""
 
 
+RAW = re.compile(r"Generic|Error performing|Debug|</|[{}]")
+"""What only a client library, or the body of an answer, says."""
+
+
 class Server:
     """Gives one answer to every request."""
 
@@ -116,6 +121,7 @@ def test_what_is_wrong_is_one_error_at_every_door(
             enter(f"{cloud}://lake/t", options)
         said = str(caught.value.hint)
         assert any(word in said for word in hint.split("|")), f"{door}: {caught.value}"
+        assert not RAW.search(str(caught.value)), f"{door}: {caught.value}"
 
 
 @pytest.fixture

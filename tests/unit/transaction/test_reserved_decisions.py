@@ -88,5 +88,8 @@ def test_a_commit_that_may_not_delete_says_once_what_stays_and_what_to_do(
         table.upsert(orders((number, "a", 1.0)))
         said = [record.getMessage() for record in caplog.records]
         assert len(said) == 1, said
-        assert all(words in said[0] for words in (layout.HOODIE if denied == "everything" else denied, "may delete", table.location))
+        assert all(
+            words in said[0]
+            for words in (layout.HOODIE if denied == "everything" else denied, "may delete", table.location)
+        )
     assert table.scan(columns=["id"]).to_arrow().num_rows == 2
