@@ -515,15 +515,15 @@ def _clean_up(transaction: Transaction, finishing: _Finishing) -> None:
 def _sweep(transaction: Transaction, finishing: _Finishing) -> None:
     """Remove the markers and the staged bytes of a commit. Call this once, when everything is published."""
     context = transaction.context
-    places = [companion.context for companion in finishing.companions if companion.has_markers]
-    if transaction.markers is None:
-        places.insert(0, context)
+    marked = [companion for companion in finishing.companions if companion.has_markers]
+    known = [(companion.context, companion.markers) for companion in marked] + [(context, transaction.markers)]
+    places = [place for place, found in known if found is None]
     storage, executor = context.root, context.runtime.executor
 
     def remove() -> None:
         transaction.heartbeat.handle.cancel()
         listed = each(storage, executor, lambda place: markers.files_below(place, transaction.requested_time), places)
-        listed.append([context.from_root(path) for path in transaction.markers or ()])
+        listed += [[place.from_root(path) for path in found or ()] for place, found in known]
         staged = [finishing.staged, *map(finishing.attached, range(len(finishing.attachments)))]
         staged += [companion.staged for companion in finishing.companions]
         storage.delete_many([*(path for paths in listed for path in paths), *staged])
