@@ -6,7 +6,7 @@ The bounds are those that are reached. They may be lowered, never raised.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 
 import pyarrow as pa
@@ -47,9 +47,18 @@ def new_place() -> str:
     return f"s3://{BUCKET}/t{next(_numbers)}"
 
 
-def create(store: CountedS3, location: str, table_type: str = "copy_on_write") -> HudiTable:
+def create(
+    store: CountedS3, location: str, table_type: str = "copy_on_write", options: Mapping[str, object] | None = None
+) -> HudiTable:
     return hudi.create_table(
-        location, ROWS.schema, "id", "day", "ts", table_type, storage_options=store.options, options=OPTIONS
+        location,
+        ROWS.schema,
+        "id",
+        "day",
+        "ts",
+        table_type,
+        storage_options=store.options,
+        options={**OPTIONS, **(options or {})},
     )
 
 
@@ -92,6 +101,13 @@ def test_a_create(store: CountedS3) -> None:
 def test_an_upsert_of_one_row(store: CountedS3) -> None:
     table = a_table(store)
     assert_within(store, lambda: table.upsert(row(1)), 41, 14)
+
+
+def test_an_upsert_of_a_new_key_into_a_table_with_a_record_index(store: CountedS3) -> None:
+    indexed = {"hoodie.metadata.record.index.enable": "true", "hoodie.index.type": "RECORD_INDEX"}
+    table = create(store, new_place(), options=indexed)
+    table.upsert(ROWS)
+    assert_within(store, lambda: table.upsert(row(next(_numbers))), 47, 18)
 
 
 def test_an_insert_of_one_row(store: CountedS3) -> None:
