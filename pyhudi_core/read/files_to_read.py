@@ -20,7 +20,13 @@ from pyhudi_core.model.partition_path import parse_partition
 from pyhudi_core.model.printing import printable
 from pyhudi_core.predicates import ColumnStats, Condition, partition_stats
 from pyhudi_core.predicates.equality import named_values
-from pyhudi_core.read.pruning import by_bloom_filters, by_column_stats, by_partition_stats, read_statistics
+from pyhudi_core.read.pruning import (
+    by_bloom_filters,
+    by_column_stats,
+    by_partition_stats,
+    list_statistics,
+    read_statistics,
+)
 from pyhudi_core.read.read_optimized import ReadOptimizedView
 from pyhudi_core.snapshot.snapshot import Snapshot
 
@@ -62,6 +68,8 @@ def choose_slices(
 
     ``keys`` are the requested record keys, None for all; ``utc`` says that sessions in UTC wrote the expression indexes.
     """
+    if predicate is not None:
+        list_statistics(snapshot, predicate)
     partitions = snapshot.view.partitions()
     kept = [path for path in partitions if may_match(snapshot, predicate, path)]
     steps = [PlanStep("partitions", len(kept), len(partitions))]

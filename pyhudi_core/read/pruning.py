@@ -36,11 +36,26 @@ Ranges = Mapping[Place, Mapping[str, ColumnStats]]
 """Statistics by column or call."""
 
 
+def list_statistics(snapshot: Snapshot, predicate: Condition) -> None:
+    """On a network storage, list the folders of the list of files and of the needed statistics with concurrent requests."""
+    needed = _needed(snapshot, predicate)
+    if needed and snapshot.metadata is not None:
+        snapshot.metadata.slices.prepare([names.FILES, *needed])
+
+
 def read_statistics(snapshot: Snapshot, predicate: Condition) -> None:
     """On a network storage, read the statistics of partitions and files that the condition probably needs with concurrent requests."""
+    needed = _needed(snapshot, predicate)
+    if needed and snapshot.metadata is not None:
+        snapshot.metadata.slices.fetch(needed)
+
+
+def _needed(snapshot: Snapshot, predicate: Condition) -> list[str]:
+    """Return the statistics that a condition probably needs. A condition on partition columns alone needs none."""
     metadata = _usable(snapshot, predicate)
-    if metadata is not None and (predicate.columns or frozenset()) - {*snapshot.config.partition_fields}:
-        metadata.slices.fetch([name for name in (names.PARTITION_STATS, names.COLUMN_STATS) if metadata.has(name)])
+    if metadata is None or not (predicate.columns or frozenset()) - {*snapshot.config.partition_fields}:
+        return []
+    return [name for name in (names.PARTITION_STATS, names.COLUMN_STATS) if metadata.has(name)]
 
 
 def by_partition_stats(snapshot: Snapshot, predicate: Condition, partitions: Sequence[str], *, utc: bool) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -22,10 +23,11 @@ from pyhudi_core.read.retention import refuse_cleaned, refuse_forgotten
 from pyhudi_core.read.scan import Scan
 from pyhudi_core.read.snapshots import Columns, StateSeen, archived_between, make_scan, search_archived, snapshot
 from pyhudi_core.snapshot.evolution import find_evolution
-from pyhudi_core.snapshot.snapshot import Snapshot, build
+from pyhudi_core.snapshot.snapshot import Beside, Snapshot, build
 from pyhudi_core.storage.base import ObjectInfo
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import lost_completions
+from pyhudi_core.transaction.begin import metadata_timeline
 
 
 def scan(
@@ -56,15 +58,20 @@ def scan(
     return found.pinned()  # 4. list the partitions, and prune files by partition, statistics and indexes
 
 
-def pinned(context: TableContext, timeline: Timeline, columns: Columns, where: object, *, meta: bool = True) -> Scan:
-    """Read the table as of a loaded timeline."""
-    return make_scan(
-        context,
-        build(context.storage, context.folder, context.config, timeline, executor=context.runtime.executor),
-        columns,
-        where,
-        meta=meta,
-    )
+def pinned(
+    context: TableContext,
+    timeline: Timeline,
+    columns: Columns,
+    where: object,
+    *,
+    meta: bool = True,
+    companions: Sequence[Timeline] = (),
+) -> Scan:
+    """Read the table as of a loaded timeline. ``companions``: the timelines of the metadata tables, if they were read with it."""
+    own, executor = metadata_timeline(context, companions), context.runtime.executor
+    beside = None if own is None else Beside(own)
+    state = build(context.storage, context.folder, context.config, timeline, executor=executor, beside=beside)
+    return make_scan(context, state, columns, where, meta=meta)
 
 
 def incremental(

@@ -19,8 +19,10 @@ from pyhudi_core.storage.kind import (
     in_own_names,
     read_flag,
     refuse_bad_address,
+    seconds_of,
     secret_option,
     storage_option,
+    timeout,
 )
 from pyhudi_core.storage.paths import ALLOW_SOURCES, Location, parse_sources, sources_text
 
@@ -107,6 +109,7 @@ class AzureOptions:
     ca_bundle: str = storage_option(
         "ca_bundle", "", "A file with authorities that may sign the server's certificate, beside those of the machine."
     )
+    timeout: str = timeout()
     allow_sources: str = allow_sources()
 
     @classmethod
@@ -115,6 +118,7 @@ class AzureOptions:
         given = in_own_names(cls, given, location, _NAMES)
         for name in ("endpoint_url", "authority_host", "msi_endpoint"):
             refuse_bad_address(given, name, "a server", location)
+        seconds_of(given.get("timeout", "") or "20s")
         rest = (*_SECRETS, *_FLAGS, ALLOW_SOURCES)
         texts: dict[str, Any] = {name: str(text) for name, text in given.items() if name not in rest and str(text)}
         return cls(
@@ -141,7 +145,11 @@ def _open(location: Location, given: Mapping[str, str]) -> Storage:
     name = _account(host, config, location.text)
     endpoint = str(config.get("endpoint_url", "")) or _from_environment(_ENDPOINTS) or _endpoint(name, host)
     config |= {"account_name": name, "endpoint_url": endpoint}
-    kept = {_CLIENT.get(key, key): text for key, text in config.items() if key not in ("ca_bundle", ALLOW_SOURCES)}
+    kept = {
+        _CLIENT.get(key, key): text
+        for key, text in config.items()
+        if key not in ("ca_bundle", "timeout", ALLOW_SOURCES)
+    }
     provider = Provider(
         title="Azure storage",
         client="AzureStore",
@@ -160,7 +168,15 @@ def _open(location: Location, given: Mapping[str, str]) -> Storage:
         ),
         refused_letter="\\",
     )
-    account = Account(provider, container, tuple(sorted(kept.items())), endpoint, options.ca_bundle, hidden)
+    account = Account(
+        provider,
+        container,
+        tuple(sorted(kept.items())),
+        endpoint,
+        options.ca_bundle,
+        seconds_of(options.timeout),
+        hidden,
+    )
     return ObjectStorage(location.text, location.path, account, values, parse_sources(options.allow_sources))
 
 

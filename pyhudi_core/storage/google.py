@@ -19,8 +19,10 @@ from pyhudi_core.storage.kind import (
     in_own_names,
     read_flag,
     refuse_bad_address,
+    seconds_of,
     secret_option,
     storage_option,
+    timeout,
 )
 from pyhudi_core.storage.paths import ALLOW_SOURCES, Location, parse_sources, sources_text
 
@@ -72,6 +74,7 @@ class GoogleOptions:
     ca_bundle: str = storage_option(
         "ca_bundle", "", "A file with authorities that may sign the server's certificate, beside those of the machine."
     )
+    timeout: str = timeout()
     allow_sources: str = allow_sources()
 
     @classmethod
@@ -80,6 +83,7 @@ class GoogleOptions:
         given = in_own_names(cls, given, location, _NAMES)
         _refuse_no_token(given.get("bearer_token", ""), location)
         refuse_bad_address(given, "endpoint_url", "a store", location)
+        seconds_of(given.get("timeout", "") or "20s")
         rest = ("skip_signature", ALLOW_SOURCES, "service_account_key", "bearer_token")
         texts: dict[str, Any] = {name: str(text) for name, text in given.items() if name not in rest and str(text)}
         return cls(
@@ -114,7 +118,11 @@ def _open(location: Location, given: Mapping[str, str]) -> Storage:
     hidden = hidden_by_environment(values, _ORDER, {}, _NAMES, location.text)
     endpoint = options.endpoint_url or next((os.environ[name] for name in _ENDPOINTS if os.environ.get(name)), "")
     config = {**values, **({"endpoint_url": endpoint} if endpoint else {})}
-    kept = {_CLIENT.get(name, name): text for name, text in config.items() if name not in ("ca_bundle", ALLOW_SOURCES)}
+    kept = {
+        _CLIENT.get(name, name): text
+        for name, text in config.items()
+        if name not in ("ca_bundle", "timeout", ALLOW_SOURCES)
+    }
     provider = Provider(
         title="Google Cloud Storage",
         client="GCSStore",
@@ -127,7 +135,15 @@ def _open(location: Location, given: Mapping[str, str]) -> Storage:
         address="Check the storage option endpoint_url (or GOOGLE_BASE_URL) and the network.",
         hosts=("googleapis.com",),
     )
-    account = Account(provider, location.bucket, tuple(sorted(kept.items())), endpoint, options.ca_bundle, hidden)
+    account = Account(
+        provider,
+        location.bucket,
+        tuple(sorted(kept.items())),
+        endpoint,
+        options.ca_bundle,
+        seconds_of(options.timeout),
+        hidden,
+    )
     allowed = parse_sources(options.allow_sources)
     return ObjectStorage(location.text, location.path, account, values, allowed)
 

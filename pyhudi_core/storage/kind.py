@@ -34,6 +34,14 @@ allow_sources = partial(
     "",
     "Folders outside a table that its readers may open if the table's files name them, as one line of CSV.",
 )
+timeout = partial(
+    storage_option,
+    "timeout",
+    "20s",
+    "How long the store may be silent in an answer, in seconds (`20s`); then the request is repeated, for about 30 seconds in all.",
+)
+_DURATION = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)\s*(ms|s|m)?", re.ASCII)
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, None: 1.0}
 _PREFIX = re.compile(
     r"^(?:spark\.hadoop\.)?(?:fs\.s3a\.|s3\.|adls\.|gcs\.|aws_|azure_storage_|azure_|google_|s3_|oauth2\.)*"
 )
@@ -73,6 +81,8 @@ _OTHER_NAMES = {
     "ssekmskeyid": "sse_kms_key_id",
     "serversideencryption": "server_side_encryption",
     "verify": "ca_bundle",
+    "read_timeout": "timeout",
+    "request_timeout": "timeout",
     "token": "session_token bearer_token",
 }
 """Names of options in other libraries, without prefixes such as ``AWS_`` and ``fs.s3a.``, for suggestions in messages: the options of all stores that
@@ -87,7 +97,7 @@ _NOT_HERE = {
         "Omit it: every write that has to be is on a condition.",
     ),
     **dict.fromkeys(
-        ("timeout", "connect_timeout", "max_retries", "retry_timeout"),
+        ("connect_timeout", "max_retries", "retry_timeout"),
         "Omit it: requests are repeated as far as that is safe.",
     ),
     "allow_invalid_certificates": "Name the authority that signed the certificate: ca_bundle.",
@@ -250,6 +260,17 @@ def read_flag(given: Mapping[str, str], name: str, default: bool) -> bool:
     if text not in ("true", "false"):
         raise InvalidOptionError(f"The storage option '{name}' is '{text}'", hint="Use true or false.")
     return text == "true"
+
+
+def seconds_of(timeout: str) -> float:
+    """Return the seconds of the option `timeout`. Raises `InvalidOptionError` for a text that is not a time above zero."""
+    found = _DURATION.fullmatch(str(timeout).strip())
+    seconds = 0.0 if found is None else float(found[1]) * _SECONDS[found[2]]
+    if seconds <= 0:
+        raise InvalidOptionError(
+            f"The storage option 'timeout' is '{timeout}'", hint="Write a time above zero, such as 20s or 500ms."
+        )
+    return seconds
 
 
 def _unknown(name: str, known: Sequence[str], location: str) -> UnknownOptionError:

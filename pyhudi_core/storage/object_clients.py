@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -25,8 +25,10 @@ from pyhudi_core.storage.settling import BUSY_HINT, AskedObject, Busy, RequestEn
 
 T = TypeVar("T")
 _CONNECT = "3500ms"
-_SHORT, _LONG = "7s", "120s"
-"""Time limits for one request: for a question or a small object, and for an object or a piece of one."""
+_FIRST, _LONG = "7s", "120s"
+"""Time limits for one complete request: before the store has ever answered, and for an object or a piece of one. A question, or the answer with a
+small object, has the time of the storage option `timeout`; a large answer may stall for so long.
+"""
 _FIRST_ATTEMPTS = 2
 _PART_RETRIES = 8
 _broken_by_fork = False
@@ -93,6 +95,7 @@ class Account:
     config: tuple[tuple[str, str], ...] = field(repr=False)
     endpoint: str = ""
     ca_bundle: str = ""
+    timeout_s: float = 20.0
     hidden: tuple[str, str] = field(default=("", ""), repr=False)
 
 
@@ -104,20 +107,43 @@ class Clients:
         self.busy = Busy()
         self.reached = False
         self._silence = Silence()
-        self.short = self._make(_SHORT, 0)
-        self.long = self._make(_LONG, 0)
-        self._parts: Any = None
+        self._first = self._make(timeout=_FIRST)
 
     @property
+    def short(self) -> Any:
+        """Return the client for a question or a small object."""
+        return self._short if self.reached else self._first
+
+    @cached_property
+    def _short(self) -> Any:
+        return self._make(timeout=self._patience)
+
+    @property
+    def reads(self) -> Any:
+        """Return the client for large answers."""
+        return self._reads if self.reached else self._first
+
+    @cached_property
+    def _reads(self) -> Any:
+        return self._make(timeout=_LONG, read_timeout=self._patience)
+
+    @cached_property
+    def long(self) -> Any:
+        """Return the client for large requests."""
+        return self._make(timeout=_LONG)
+
+    @cached_property
     def parts(self) -> Any:
         """Return the client for the parts of a large object, which repeats requests."""
-        if self._parts is None:
-            self._parts = self._make(_LONG, _PART_RETRIES)
-        return self._parts
+        return self._make(_PART_RETRIES, timeout=_LONG)
 
-    def _make(self, timeout: str, retries: int) -> Any:
+    @property
+    def _patience(self) -> str:
+        return f"{round(self.account.timeout_s * 1000)}ms"
+
+    def _make(self, retries: int = 0, **timeouts: str) -> Any:
         account = self.account
-        options: dict[str, Any] = {"connect_timeout": _CONNECT, "timeout": timeout}
+        options: dict[str, Any] = {"connect_timeout": _CONNECT, **timeouts}
         if account.endpoint.startswith("http:"):
             options["allow_http"] = True
         if account.ca_bundle:
@@ -232,6 +258,9 @@ class ObjectJudge:
 
     def is_busy(self, error: Exception) -> bool:
         return failure_of(error).is_busy
+
+    def asked_wait(self, error: Exception) -> float:
+        return 0.0  # obstore does not show the headers of an answer
 
     def refusal(self, error: Exception, target: AskedObject) -> StorageError:
         return self.clients.error(failure_of(error), target, changes=True)

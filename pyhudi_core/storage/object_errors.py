@@ -20,6 +20,8 @@ _STATUS = re.compile(r"\bstatus: (\d{3})\b")
 _KIND = re.compile(r"\bkind: ([A-Z]\w+)")
 _CODE = re.compile(r"<Code>(\w{1,60})</Code>")
 _MESSAGE = re.compile(r"<Message>([^<]{1,300})")
+_PREFIX = re.compile(r"^Generic \w+ error: ")
+_REASON = re.compile(r"status code: \d{3} ([A-Z][A-Za-z -]{1,60})")
 _CAUSE = re.compile(r'(?:message|error): "([^"]{1,200})"')
 _TLS = re.compile(r"\b(?:InvalidCertificate|InvalidMessage)\(\s*(?:Other\(\s*OtherError\(\s*)?(\w+)")
 _REFUSED = {
@@ -94,8 +96,10 @@ def failure_of(error: Exception) -> Failure:
     refused = None if found else _TLS.search(debug)
     tls = _REFUSED.get(refused[1], f"the server's certificate is refused: {refused[1]}") if refused else ""
     code, kind = _CODE.search(text), None if found else _KIND.search(debug)
-    said = _CAUSE.search(debug) if kind else _MESSAGE.search(text)
-    message = tls or ("no answer in time" if kind and kind[1] == "Timeout" else said[1] if said else text)
+    said = _CAUSE.search(debug) if kind else _MESSAGE.search(text) or (_REASON.search(text) if found else None)
+    is_late = kind is not None and kind[1] == "Timeout"
+    late = "no answer in time (storage option timeout)" if is_late else ""
+    message = tls or late or (said[1] if said else _PREFIX.sub("", text))
     return Failure(
         status=status,
         code=code[1] if code else "",
@@ -126,12 +130,13 @@ def verdict_on(found: Failure, *, reached: bool, creates: bool = False) -> Reque
 def error_of(found: Failure, target: AskedObject, server: str, hint: str, *, unclear: bool = False) -> StorageError:
     """Return the error of this package; ``server``: its address; ``unclear``: the request may have changed something."""
     kind = StorageStateUnknownError if unclear else StorageError
+    place = f"{target.store} at {server}" if server else target.store
     if found.about_credentials:
         what = f"No credentials for {target.store}: {found.message}"
     elif found.is_answer:
-        what = f"{target.store} refused: {found.status} {found.code} {found.message}".replace("  ", " ")
+        what = f"{place} refused: {found.status} {found.code} {found.message}".replace("  ", " ")
     elif found.not_sent or found.kind:
-        what = f"{target.store}{f' at {server}' if server else ''} could not be reached: {found.message}"
+        what = f"{place} could not be reached: {found.message}"
     else:
         what = f"{target.store} did not do the request: {found.message}"
     return kind(what, table=target.table, path=target.path, hint=hint)

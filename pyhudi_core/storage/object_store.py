@@ -227,6 +227,8 @@ class ObjectStorage(Storage):
         return open_ranged(path, info.size, beginning, read_range)
 
     def opening_once(self) -> Storage:
+        if self._small is not None:
+            return self
         same = copy(self)
         same._small = SmallFiles()
         return same
@@ -331,7 +333,7 @@ class ObjectStorage(Storage):
 
         def call() -> tuple[ObjectInfo, bytes | None]:
             try:
-                found = obstore.get(self._clients.short, target.key, options=options)
+                found = obstore.get(self._clients.reads, target.key, options=options)
             except obstore.exceptions.NotModifiedError:
                 raise _NotModifiedError from None
             info = self._info(target, found)
@@ -346,7 +348,7 @@ class ObjectStorage(Storage):
         return info, data
 
     def _read_range(self, target: ObjectTarget, start: int, stop: int, etag: str = "") -> tuple[ObjectInfo, bytes]:
-        client = self._clients.short if stop - start <= READ_AHEAD else self._clients.long
+        client = self._clients.short if stop - start <= READ_AHEAD else self._clients.reads
         options: Any = {"range": (start, stop), **({"if_match": _quoted(etag)} if etag else {})}
 
         def call() -> tuple[ObjectInfo, bytes]:

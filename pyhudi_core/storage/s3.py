@@ -177,6 +177,8 @@ class S3Storage(Storage):
         return open_ranged(path, found.size, found.data, range_reader(self._client, target, found.etag))
 
     def opening_once(self) -> Storage:
+        if self._small is not None:
+            return self
         same = copy(self)
         same._small = SmallFiles()
         return same

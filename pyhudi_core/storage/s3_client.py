@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import Any
 
@@ -43,11 +44,12 @@ from pyhudi_core.errors import (
 from pyhudi_core.model.masking import masked_text
 from pyhudi_core.storage.certificates import CA_BUNDLE, advice, checking
 from pyhudi_core.storage.clear_text import warn_of_clear_text
+from pyhudi_core.storage.kind import seconds_of
 from pyhudi_core.storage.s3_options import S3Options
 from pyhudi_core.storage.settling import BUSY_HINT, Busy, Settler, Silence
 
 _FIRST_ATTEMPTS = 2
-_CONNECT_S, _FIRST_ANSWER_S, _ANSWER_S = 3.5, 7, 60
+_CONNECT_S, _FIRST_ANSWER_S = 3.5, 7
 _BUSY = (429, 503)
 _REDIRECTS = (301, 302, 307, 308)
 _BUCKET_REGION = "x-amz-bucket-region"
@@ -187,7 +189,7 @@ class RepeatingClient:
                     raise
                 except (ClientError, BotoCoreError) as error:
                     self._note_silence(error, error)
-                    if not self._again(error, attempts) or not patience.again(is_busy(error)):
+                    if not self._again(error, attempts) or not patience.again(is_busy(error), asked_wait(error)):
                         raise
 
         return ask
@@ -251,7 +253,7 @@ def _connect(options: S3Options, surroundings: tuple[tuple[str, str], ...], pid:
         warn_of_clear_text(made.meta.endpoint_url, "S3")
         return made
 
-    clients = S3Clients(client(_ANSWER_S), client(_FIRST_ANSWER_S))
+    clients = S3Clients(client(seconds_of(options.timeout)), client(_FIRST_ANSWER_S))
     clients.watch()
     return clients
 
@@ -327,6 +329,21 @@ def status_of(error: ClientError) -> int:
 def is_busy(error: Exception) -> bool:
     """Say whether the store asks for fewer requests."""
     return isinstance(error, ClientError) and (status_of(error) in _BUSY or _code(error) == "SlowDown")
+
+
+def asked_wait(error: Exception) -> float:
+    """Return the seconds that a busy store asks to wait (``Retry-After``: seconds, or a time of the store's clock); 0 if it does not say."""
+    headers = (
+        error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {}) if isinstance(error, ClientError) else {}
+    )
+    text = str(headers.get("retry-after", "")).strip()
+    if text.isascii() and text.isdigit():
+        return float(text)
+    try:
+        wait = parsedate_to_datetime(text) - parsedate_to_datetime(headers["date"])
+    except (KeyError, TypeError, ValueError):
+        return 0.0
+    return max(0.0, wait.total_seconds())
 
 
 def may_have_happened(error: Exception) -> bool:

@@ -9,6 +9,7 @@ one, whatever names two writers choose.
 from __future__ import annotations
 
 import io
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -25,7 +26,7 @@ from pyhudi_core.storage.ranged import READ_AHEAD, ReadRange
 from pyhudi_core.storage.refusals import refuse_large
 from pyhudi_core.storage.s3_client import s3_errors, status_of
 from pyhudi_core.storage.s3_writes import NO_EFFECT, NONCE, S3Object
-from pyhudi_core.storage.settling import ATTEMPTS
+from pyhudi_core.storage.settling import ATTEMPTS, UNANSWERED_FOR_S
 
 PART_SIZE = 8 << 20
 PARTS_AT_ONCE = 4
@@ -71,7 +72,8 @@ _MEANINGS = {304: _NotModifiedError, 416: _NoRangeError}
 
 
 def _read(client: Any, target: S3Object, **request: str) -> Body:
-    """Get an object or a range of it; repeat the request if the connection breaks."""
+    """Get an object or a range of it; repeat the request if the connection breaks, or if the answer stalls."""
+    begun = time.monotonic()
     for attempt in range(_BODY_ATTEMPTS):
         with s3_errors(target.table, target.path):
             try:
@@ -86,11 +88,12 @@ def _read(client: Any, target: S3Object, **request: str) -> Body:
             try:
                 data: bytes = answer["Body"].read()
             except _BROKEN_BODY as error:
-                if attempt == _BODY_ATTEMPTS - 1:
+                if attempt == _BODY_ATTEMPTS - 1 or time.monotonic() - begun >= UNANSWERED_FOR_S:
                     raise StorageError(
-                        f"The connection to S3 broke {_BODY_ATTEMPTS} times: {error}",
+                        f"The connection to S3 broke {attempt + 1} times within an answer: {error}",
                         table=target.table,
                         path=target.path,
+                        hint="Check the network. The storage option timeout says how long an answer may stall.",
                     ) from error
                 continue
             complete = answer.get("ContentRange", "").rpartition("/")[2]

@@ -15,8 +15,10 @@ from pyhudi_core.storage.kind import (
     in_own_names,
     read_flag,
     refuse_bad_address,
+    seconds_of,
     secret_option,
     storage_option,
+    timeout,
 )
 from pyhudi_core.storage.paths import ALLOW_SOURCES, parse_sources, sources_text
 
@@ -76,6 +78,7 @@ class S3Options:
         "The key of `aws:kms`; by default Amazon's own. Every writer of a table gives it, or the bucket's default has it.",
     )
     skip_signature: bool = storage_option("skip_signature", False, "Read a public bucket without credentials.")
+    timeout: str = timeout()
     allow_sources: str = allow_sources()
 
     @classmethod
@@ -91,6 +94,7 @@ class S3Options:
         refuse_bad_address(given, "endpoint_url", "a store", location)
         refuse_bad_address(given, "sts_endpoint_url", "a service", location)
         _refuse_unfit_encryption(given, location)
+        seconds_of(given.get("timeout", "") or "20s")
         _refuse_without_role(given, location)
         unsigned = _unsigned(given, location)
         rest = (ALLOW_SOURCES, "skip_signature")

@@ -15,7 +15,7 @@ from botocore.parsers import ResponseParserError
 
 from pyhudi_core.errors import PreconditionFailedError, StorageError
 from pyhudi_core.runtime.base import Clock, Ids
-from pyhudi_core.storage.s3_client import S3Clients, is_busy, may_have_happened, refused, status_of
+from pyhudi_core.storage.s3_client import S3Clients, asked_wait, is_busy, may_have_happened, refused, status_of
 from pyhudi_core.storage.settling import AskedObject, RequestEnd, Settler, failed, unknown
 
 NONCE = "pyhudi-write"
@@ -125,6 +125,9 @@ class _Judge:
 
     def is_busy(self, error: Exception) -> bool:
         return is_busy(error)
+
+    def asked_wait(self, error: Exception) -> float:
+        return asked_wait(error)
 
     def refusal(self, error: Exception, target: AskedObject) -> StorageError:
         return refused(error, target.table, target.path, unclear=may_have_happened(error))

@@ -4,8 +4,11 @@ Every conditional write stores a unique nonce in the object's metadata. If a res
 its write succeeded. If the outcome remains unknown, it raises `StorageStateUnknownError`. A response that says that the request had no effect (S3:
 "409 ConditionalRequestConflict") does not count as a lost race: the request is sent again.
 
-A busy store refuses requests (429, 503). The request is then sent again after a wait with jitter, for at most `BUSY_FOR_S` seconds. All requests of a
-write together wait at most its `BusyTime`. The waits are counted (`Busy`), and a commit records them.
+A busy store refuses requests (429, 503). The request is then sent again after a wait with jitter, for at most `BUSY_FOR_S` seconds. If the answer
+says how long to wait (``Retry-After``), the wait is not shorter. All requests of a write together wait at most its `BusyTime`. The waits are counted
+(`Busy`), and a commit records them.
+
+A request without an answer is repeated, too, but not after `UNANSWERED_FOR_S` seconds.
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ ATTEMPTS = 8
 """The maximum number of attempts for one request, if the store is not busy, or if the allowed wait for a busy store is used."""
 BUSY_FOR_S = 60
 """The maximum total wait for a busy store, after which a request fails."""
+UNANSWERED_FOR_S = 30
+"""After this time, a request that got no answer is not repeated."""
 SILENT_FOR_S = 10
 """The time during which a store that has never answered gets no further request."""
 BUSY_HINT = "The store asks for fewer requests. Try again later, or let fewer processes use the bucket."
@@ -70,6 +75,10 @@ class ErrorReader(Protocol):
 
     def is_busy(self, error: Exception) -> bool:
         """Return whether the store asks for fewer requests."""
+        ...
+
+    def asked_wait(self, error: Exception) -> float:
+        """Return the seconds that the store asks to wait; 0 if it does not say."""
         ...
 
     def refusal(self, error: Exception, target: AskedObject) -> StorageError:
@@ -149,17 +158,21 @@ class Attempts:
         self._may_wait = may_wait
         self._attempts = 1
         self._busy_s = 0.0
+        self._begun = clock.monotonic()
 
-    def again(self, busy: bool) -> bool:
-        """Wait before the next attempt, longer each time; False if no attempt is left."""
+    def again(self, busy: bool, asked_s: float = 0.0) -> bool:
+        """Wait before the next attempt, longer each time; False if no attempt is left.
+
+        ``asked_s``: a busy store asks for a wait of so many seconds.
+        """
         if busy:
-            seconds = jitter(self._ids, self._attempts, _LONGEST_BUSY_WAIT_MS)
+            seconds = asked_s + jitter(self._ids, self._attempts, _LONGEST_BUSY_WAIT_MS)
             patient = self._busy_s + seconds <= BUSY_FOR_S and self._may_wait(seconds)
-            if not patient and self._attempts >= ATTEMPTS:
+            if not patient and (self._attempts >= ATTEMPTS or asked_s):
                 return False
             self._busy_s += seconds
             self._busy.add(seconds)
-        elif self._attempts >= ATTEMPTS:
+        elif self._attempts >= ATTEMPTS or self._clock.monotonic() - self._begun - self._busy_s >= UNANSWERED_FOR_S:
             return False
         else:
             seconds = jitter(self._ids, self._attempts, _LONGEST_WAIT_MS)
@@ -221,8 +234,9 @@ class Settler:
         """
         patience = self.patience()
         in_doubt = busy = False
+        asked_s = 0.0
         last: Exception | None = None
-        while last is None or patience.again(busy):
+        while last is None or patience.again(busy, asked_s):
             try:
                 if in_doubt:
                     ours = find_own()
@@ -231,6 +245,7 @@ class Settler:
                 return send()
             except judge.errors as error:
                 in_doubt, busy, last = _in_doubt(target, judge, error, in_doubt), judge.is_busy(error), error
+                asked_s = judge.asked_wait(error) if busy else 0.0
         raise unknown(target) if in_doubt else gave_up(target, last, busy)
 
 

@@ -38,6 +38,7 @@ class LostAckProxy:
 
     Attributes:
         seen: method and path of every request, in order.
+        retry_after: the header ``Retry-After`` of answers "503 Slow Down" and "429 Too Many Requests"; empty for none.
     """
 
     def __init__(self, store_url: str) -> None:
@@ -46,6 +47,7 @@ class LostAckProxy:
         self._late: dict[tuple[str, str], tuple[bytes, dict[str, str]]] = {}
         self._lock = threading.Lock()
         self.seen: list[tuple[str, str]] = []
+        self.retry_after = ""
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
@@ -66,6 +68,7 @@ class LostAckProxy:
             self._faults.clear()
             self._late.clear()
             self.seen.clear()
+            self.retry_after = ""
 
     def __enter__(self) -> LostAckProxy:
         self._thread.start()
@@ -162,7 +165,9 @@ class LostAckProxy:
                 refusals = {"409": (409, "ConditionalRequestConflict"), "429": (429, "TooManyRequests")}
                 code, name = refusals.get(fault, (503, "SlowDown"))
                 body = f"<Error><Code>{name}</Code><Message>planned</Message></Error>".encode()
-                self.answer(code, [("Content-Type", "application/xml")], body)
+                headers = [("Content-Type", "application/xml"), ("Date", self.date_time_string())]
+                headers += [("Retry-After", proxy.retry_after)] if proxy.retry_after and code != 409 else []
+                self.answer(code, headers, body)
 
             def answer(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
                 self.send_response_only(status)

@@ -12,9 +12,7 @@ the gate.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -23,7 +21,6 @@ from pyhudi_core.errors import (
     CommitConflictError,
     CommitStateUnknownError,
     CorruptionError,
-    HudiError,
     StorageError,
 )
 from pyhudi_core.model.commit import UNSHOWN_KEYS
@@ -56,9 +53,8 @@ from pyhudi_core.transaction.freshness import load_showing, published
 from pyhudi_core.transaction.group import Member
 from pyhudi_core.transaction.metadata_removal import Kept
 from pyhudi_core.transaction.record import Publication, PublicationKind, RecordedChanges
+from pyhudi_core.transaction.reserved_decision import tidy_up
 from pyhudi_core.transaction.rollback_plans import names_rolled_back
-
-_log = logging.getLogger(__name__)
 
 GATE_LIMIT_S = 2.0
 """The longest time that a gate may take to answer. The time of the gate does not count as time for which the lock was held."""
@@ -252,7 +248,9 @@ class _GateKeeper:
 
 @dataclass(slots=True)
 class _Finishing:
-    """The intent of one commit. ``completed`` is the instant of this transaction, if the instant is completed already."""
+    """The intent of one commit. ``completed`` is the instant of this transaction, if the instant is completed already. ``swept`` says whether the
+    markers and the staged bytes are removed; None if nobody has tried to remove them.
+    """
 
     transaction: Transaction
     encode: Encode
@@ -266,7 +264,7 @@ class _Finishing:
     body: bytes = b""
     completed: Instant | None = None
     may_remove: bool = False
-    swept: bool = False
+    swept: bool | None = None
     _properties: Ahead[dict[str, str]] | None = None
     _marks: Ahead[list[str]] | None = None
 
@@ -500,41 +498,40 @@ def _state_unknown(transaction: Transaction, unknown: OutcomeUnknown) -> CommitS
 def _clean_up(transaction: Transaction, finishing: _Finishing) -> None:
     """Clean up after the commit. Leftovers are harmless, so a failure of the clean-up must not make the commit look undone."""
     context = transaction.context
-    if not finishing.swept:
+    if finishing.swept is None:
         _sweep(transaction, finishing)
     if not finishing.swept:
         return
-    with _harmless(transaction):
+
+    def remove() -> None:
         if transaction.requested.action in plan_executors.PLANNED:
             plan_executors.forget(context, transaction.requested_time)
         # The heartbeat is removed last: after a crash of this clean-up, the heartbeat leads the next writer to the leftovers.
         transaction.heartbeat.stop(context)
 
+    tidy_up(_named(transaction), context.table, remove)
+
 
 def _sweep(transaction: Transaction, finishing: _Finishing) -> None:
-    """Remove the markers and the staged bytes of a commit. Call this when everything is published."""
+    """Remove the markers and the staged bytes of a commit. Call this once, when everything is published."""
     context = transaction.context
-    places = [companion.context for companion in finishing.companions if companion.has_markers]
-    if transaction.markers is None:
-        places.insert(0, context)
+    marked = [companion for companion in finishing.companions if companion.has_markers]
+    known = [(companion.context, companion.markers) for companion in marked] + [(context, transaction.markers)]
+    places = [place for place, found in known if found is None]
     storage, executor = context.root, context.runtime.executor
-    with _harmless(transaction):
+
+    def remove() -> None:
         transaction.heartbeat.handle.cancel()
         listed = each(storage, executor, lambda place: markers.files_below(place, transaction.requested_time), places)
-        listed.append([context.from_root(path) for path in transaction.markers or ()])
+        listed += [[place.from_root(path) for path in found or ()] for place, found in known]
         staged = [finishing.staged, *map(finishing.attached, range(len(finishing.attachments)))]
         staged += [companion.staged for companion in finishing.companions]
         storage.delete_many([*(path for paths in listed for path in paths), *staged])
         for place in (context, *(companion.context for companion in finishing.companions)):
             place.storage.remove_empty_folders(layout.markers(transaction.requested_time))
-        finishing.swept = True
+
+    finishing.swept = tidy_up(_named(transaction), context.table, remove)
 
 
-@contextmanager
-def _harmless(transaction: Transaction) -> Iterator[None]:
-    """Log an error of the clean-up instead of raising it."""
-    try:
-        yield
-    except HudiError as error:
-        table = transaction.context.table
-        _log.warning("could not sweep up after commit %s of %s: %s", transaction.requested_time, table, error)
+def _named(transaction: Transaction) -> str:
+    return f"{transaction.requested.action} {transaction.requested_time}"

@@ -45,6 +45,7 @@ class CompanionCommit:
         files: the files of this commit, with their sizes.
         bases: for each partition of a metadata table, the number of file groups per requested time of their base file (empty: no base file).
         has_markers: whether the files of this commit may have markers.
+        markers: the marker files, if they were listed after the last one was created.
         builds: the completed instants that had built the companion's partitions when the write read the companion. The records of this commit are for
             the file groups of these builds.
     """
@@ -58,6 +59,7 @@ class CompanionCommit:
     bases: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     builds: frozenset[Instant] = frozenset()
     has_markers: bool = True
+    markers: tuple[str, ...] | None = None
     _waiting: tuple[Callable[[], object], ...] = ()
 
     @property

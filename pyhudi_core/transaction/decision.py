@@ -225,12 +225,16 @@ def decide(
     return Decision(decision.intent, decision.published, waited, held)
 
 
-def look_ahead(context: TableContext) -> None:
-    """Read the commit record and the lock before a decision, concurrently with other work (`Terms.looked_ahead`). For storages with If-Match."""
+def look_ahead(context: TableContext, seen: Timeline) -> None:
+    """Read the commit record and the lock before a decision, concurrently with other work (`Terms.looked_ahead`). For storages with If-Match.
+
+    ``seen``: a timeline that was listed before.
+    """
     deciding = _Deciding(
         context, lambda _: None, lambda _: None, Terms(""), context.protocol.remembered.get(_PUBLISHED)
     )
-    all_of(context.root, context.runtime.executor, partial(look_at_lock, context.lock), deciding.look_ahead)
+    look = partial(deciding.look_ahead, seen)
+    all_of(context.root, context.runtime.executor, partial(look_at_lock, context.lock), look)
     deciding.remember(deciding.known)
 
 
@@ -263,14 +267,18 @@ class _Deciding:
     beside: Ahead[_Found] | None = None
     as_seen: bool = False
 
-    def look_ahead(self) -> None:
-        """Read the record, and publish the record's intent, without the lock. Then one call under the lock shows that the record has not changed."""
+    def look_ahead(self, seen: Timeline | None = None) -> None:
+        """Read the record, and publish the record's intent, without the lock. Then one call under the lock shows that the record has not changed.
+
+        The last file of the intent is not looked for if a timeline has shown it (``seen``).
+        """
         protections = self.context.protections
         if not (protections.commit_record and protections.roll_forward):
             return
         record = record_store(self.context.root).read(self.known)
         if record is not None and record is not self.known and record.intent.only_creates:
-            publish_intent(self.context, record.intent, record.last_file)
+            if seen is None or not _shows_last(self.context, seen, record.intent):
+                publish_intent(self.context, record.intent, record.last_file)
             self.known = record
 
     def run(self, lease_left_s: Callable[[], float]) -> Decision:
@@ -425,6 +433,12 @@ class _Deciding:
     def _is_recent(self, looked: float) -> bool:
         """Say whether our last look at the timeline is so recent that no other process can consider us dead."""
         return self.context.runtime.clock.monotonic() - looked < _RECENT_S and self.terms.seems_alive()
+
+
+def _shows_last(context: TableContext, timeline: Timeline, intent: Intent) -> bool:
+    """Say whether a timeline shows the last file of an intent. Then all files of the intent exist."""
+    last = intent.publications[-1].path
+    return any(context.from_root(context.folder.file(instant)) == last for instant in timeline.completed)
 
 
 def finish_decided(context: TableContext, record: Record) -> None:

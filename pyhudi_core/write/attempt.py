@@ -313,7 +313,7 @@ def _ready(check: CommitCheck) -> None:
     capabilities = context.root.capabilities
     check.looked_ahead = capabilities.parallel_calls > 1 and capabilities.put_if_match
     if check.looked_ahead:
-        steps.append(partial(look_ahead, context))
+        steps.append(partial(look_ahead, context, check.attempt.transaction.start))
     all_of(context.root, context.runtime.executor, *steps)
 
 
@@ -322,15 +322,19 @@ def _remove_leaks(attempt: Attempt) -> None:
     transaction, time = attempt.transaction, attempt.transaction.requested_time
     context, planned = transaction.context, transaction.requested.action in plan_executors.PLANNED
     is_own = partial(plan_executors.is_own, transaction) if planned else _is_any
+    alone = not planned and (attempt.engine is None or attempt.engine.in_process)
 
     def own() -> None:
         listed = markers.marker_files(context.storage, time)
         markers.remove_leaks(context, time, attempt.metadata.paths, is_own, listed)
-        if not planned and (attempt.engine is None or attempt.engine.in_process):
+        if alone:
             transaction.markers = tuple(listed)
 
     def of_part(part: CompanionCommit) -> None:
-        markers.remove_leaks(part.context, time, set(part.files), is_own)
+        listed = markers.marker_files(part.context.storage, time)
+        markers.remove_leaks(part.context, time, set(part.files), is_own, listed)
+        if alone:
+            part.markers = tuple(listed)
 
     parts = [partial(of_part, part) for part in attempt.companions if part.has_markers]
     all_of(context.root, context.runtime.executor, own, *parts)

@@ -35,7 +35,7 @@ from pyhudi_core.naming import set_module
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction.begin import Transaction
+from pyhudi_core.transaction.begin import TableSeen, Transaction
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.transaction.group import Member
 from pyhudi_core.write import checks, refusals
@@ -76,8 +76,9 @@ class HandleReader(Protocol):
         where: object,
         *,
         meta: bool = True,
+        companions: Sequence[Timeline] = (),
     ) -> Any:
-        """Return the table as of a timeline; the scan is a `Read`."""
+        """Return the table as of a timeline; the scan is a `Read`. ``companions``: timelines of the metadata tables that were read with it."""
         ...
 
 
@@ -233,14 +234,26 @@ class Write:
         The commit is refused if another commit has changed the same file groups since then; with ``isolation="serializable"`` also if it has changed
         a partition that was read.
         """
+        return self._found(columns, where, meta=meta)
+
+    def _found(self, columns: Sequence[str] | None, where: object, *, meta: bool, seen: TableSeen | None = None) -> Any:
+        """Read the table as `scan`. ``seen``: the table, if it was read just now; it is read again after a wait for the lock."""
         assert self._reader is not None
         draft = self._state.draft()
         if draft.basis is None:
             self._run.state = draft = locked(draft)
-        basis = draft.basis or Basis(draft.context.folder.load())
-        found = self._reader.pinned(draft.context, basis.timeline, columns, where, meta=meta)
+        known = seen if draft.basis is None and draft.lock is None else None
+        basis = draft.basis or Basis(draft.context.folder.load() if known is None else known.timeline)
+        beside = () if known is None else known.companions
+        found = self._reader.pinned(draft.context, basis.timeline, columns, where, meta=meta, companions=beside)
         self._run.state = replace(draft, basis=replace(basis, reads=(*basis.reads, found)))
         return found
+
+    def _open_once(self) -> None:
+        """Read each small file only once: the found rows are merged with the files in which they were found."""
+        draft = self._state.draft()
+        once = replace(draft.context, storage=draft.context.storage.opening_once())
+        self._run.state = replace(draft, request=replace(draft.request, context=once))
 
     def staged(self, columns: Sequence[str] | None = None, where: object = None) -> Any:
         """Return a scan of the rows that this write changed or added, as they will be after the commit; only this handle sees them. Deleted rows are
@@ -380,7 +393,7 @@ class Write:
         self._refuse_committed()
         self.rollback()
         release(self._run)
-        self._run.state = renewed(Draft(request=self._state.request))
+        self._run.state = renewed(Draft(request=replace(self._state.request, seen=None)))
 
     def rollback(self) -> None:
         """Remove the written files; the table is as before. Does nothing after a commit."""
@@ -438,7 +451,8 @@ def write_found(
     refusals.before_rows(write._state.request.case)  # before the table is searched
     while True:
         with write._run.retries.attempt(lambda _: write.start_over()), _reads_again(write.context):
-            found = write.scan(columns, where, meta=meta)
+            write._open_once()
+            found = write._found(columns, where, meta=meta, seen=write._state.request.seen)
             if spark is None:
                 found.refuse_other_zone()
             return write.write(make(found)).commit()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable, Iterator
+from email.utils import formatdate
 from itertools import count
 from typing import Any
 
@@ -323,6 +325,36 @@ def test_a_busy_store_is_waited_for_with_jitter_and_said(
     waited = storage.waited.since(before)
     assert waited.times == 9 * len(calls)
     assert waited.ms > 9 * len(calls)
+
+
+@pytest.mark.parametrize("kind", ["503_before", "429"])
+@pytest.mark.parametrize("as_time", [False, True])
+def test_a_busy_store_that_says_how_long_to_wait_is_not_asked_before(
+    storage: S3Storage, proxy: LostAckProxy, clock: NoWaiting, kind: Any, as_time: bool
+) -> None:
+    storage.put("a", b"x")
+    before = storage.waited
+    proxy.retry_after = formatdate(time.time() + 5, usegmt=True) if as_time else "5"
+    for method, call in (("GET", lambda: storage.get("a")), ("PUT", lambda: storage.put_if_absent("b", b"x"))):
+        clock.seconds.clear()
+        proxy.plan(kind, method, "", times=4)
+        call()
+        assert len(clock.seconds) == 4, method
+        assert min(clock.seconds) > (2 if as_time else 5)
+        assert len(set(clock.seconds)) == 4, "with jitter"
+    assert storage.waited.since(before).ms > 8 * (2_000 if as_time else 5_000)
+
+
+@pytest.mark.parametrize("call", ["get", "put_if_absent"])
+def test_a_store_that_asks_for_more_time_than_a_write_has_is_an_error_at_once(
+    storage: S3Storage, proxy: LostAckProxy, clock: NoWaiting, call: str
+) -> None:
+    storage.list("")
+    proxy.retry_after = "7200"
+    proxy.plan("429", "GET" if call == "get" else "PUT", "", times=1_000)
+    with pytest.raises(StorageError, match="TooManyRequests|asked too often"):
+        storage.get("a") if call == "get" else storage.put_if_absent("a", b"x")
+    assert clock.seconds == []
 
 
 @pytest.mark.parametrize("call", ["get", "put_if_absent"])

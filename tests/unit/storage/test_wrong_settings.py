@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -65,11 +66,15 @@ WRONG = [
 """Cloud, status and code of the answer to every request (without a code: the page of another server), and what the hint says."""
 
 
+RAW = re.compile(r"Generic|Error performing|Debug|</|[{}]")
+"""What only a client library, or the body of an answer, says."""
+
+
 class Server:
     """Gives one answer to every request."""
 
     def __init__(self) -> None:
-        self.status, self.code = 200, ""
+        self.status, self.code, self.redirects_to = 200, "", ""
         answer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -82,6 +87,8 @@ class Server:
                 self.send_response(answer.status)
                 self.send_header("Content-Type", "application/xml" if answer.code else "text/html")
                 self.send_header("Content-Length", str(len(body)))
+                if answer.redirects_to:
+                    self.send_header("Location", answer.redirects_to + self.path)
                 self.end_headers()
                 if self.command != "HEAD":
                     self.wfile.write(body)
@@ -116,6 +123,7 @@ def test_what_is_wrong_is_one_error_at_every_door(
             enter(f"{cloud}://lake/t", options)
         said = str(caught.value.hint)
         assert any(word in said for word in hint.split("|")), f"{door}: {caught.value}"
+        assert not RAW.search(str(caught.value)), f"{door}: {caught.value}"
 
 
 @pytest.fixture
@@ -187,3 +195,29 @@ def test_a_policy_that_denies_is_named_by_the_right_that_is_missing(server: Serv
     with pytest.raises(StorageError, match="AccessDenied") as caught:
         DOORS[door]("s3://lake/t", {**SETTINGS["s3"], "endpoint_url": server.url})
     assert right in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+@pytest.mark.parametrize("cloud", SETTINGS)
+def test_credentials_do_not_follow_a_redirect_to_another_server(server: Server, cloud: str, status: int) -> None:
+    seen: list[str] = []
+
+    class Elsewhere(BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            seen.append(str(self.headers))
+            self.send_error(404)
+
+        do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = answer
+
+        def log_message(self, *unused: Any) -> None:
+            return
+
+    other = ThreadingHTTPServer(("127.0.0.2", 0), Elsewhere)
+    other.daemon_threads = True
+    server.status, server.code, server.redirects_to = status, "", f"http://127.0.0.2:{other.server_port}"
+    try:
+        with served(other), pytest.raises(StorageError):
+            open_storage(f"{cloud}://lake/t", {**SETTINGS[cloud], "endpoint_url": server.url}).put("a", b"")
+    finally:
+        server.redirects_to = ""
+    assert not [headers for headers in seen if "authorization" in headers.lower()]

@@ -73,3 +73,20 @@ def test_a_reservation_whose_staged_bytes_cannot_be_listed_beats_no_more(locatio
     with pytest.raises(StorageError):
         sweep_reservation(reserved)
     assert _beating() <= before
+
+
+@pytest.mark.parametrize("denied", [".hoodie", layout.HEARTBEATS, layout.STAGED])
+def test_a_commit_that_may_not_delete_says_once_what_stays_and_what_to_do(
+    location: str, denied: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = reopen(make(location), hoodie__clean__automatic="false")
+    home = table._opened
+    refused = lambda verb, path: verb == "delete" and path.startswith(denied)  # noqa: E731
+    home.storage = FailingStorage(home.storage, refused)  # type: ignore[assignment]
+    for number in range(2):
+        caplog.clear()
+        table.upsert(orders((number, "a", 1.0)))
+        said = [record.getMessage() for record in caplog.records]
+        assert len(said) == 1, said
+        assert all(words in said[0] for words in (denied, "may delete", table.location))
+    assert table.scan(columns=["id"]).to_arrow().num_rows == 2
