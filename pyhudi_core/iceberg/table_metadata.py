@@ -193,7 +193,7 @@ def store(storage: Storage, made: TableMetadata) -> bool:
 
 def refuse_foreign(found: TableMetadata, table: str) -> None:
     """Raise `UnsupportedTableError` unless this project made every snapshot and chose the current state: the newest snapshot with its schema."""
-    what = _foreign(found)
+    what = foreign(found)
     if not what:
         return
     raise UnsupportedTableError(
@@ -204,7 +204,7 @@ def refuse_foreign(found: TableMetadata, table: str) -> None:
     )
 
 
-def _foreign(found: TableMetadata) -> str:
+def foreign(found: TableMetadata) -> str:
     """Return what another program has made; empty for nothing."""
     raw, snapshots = found.raw, found.snapshots
     foreign = [one for one in snapshots if INSTANT not in (one.get("summary") or {})]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pyhudi_core.errors import InvalidOptionError, UnsupportedTableError
+from pyhudi_core.errors import UnsupportedTableError
 from pyhudi_core.lazy import lazy_in
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.printing import printable
@@ -136,13 +136,10 @@ class IcebergSync(TableService[IcebergResult]):
             progress: as for `run`.
 
         Raises `UnsupportedTableError` for a table that Iceberg cannot show (the message names the column or the kind of table), and for metadata or a
-        table of another program, which stay unchanged; `TableError` if the catalog refuses.
+        table of another program, which stay unchanged; `InvalidOptionError` for what is no catalog; `TableError` if the catalog refuses.
         """
-        if bool(name) != (catalog is not None):
-            raise InvalidOptionError(
-                "A catalog and the name of the table there go together",
-                hint='Give both: sync(catalog, "sales.orders").',
-            )
+        if name or catalog is not None:
+            catalogs.refuse_unfit(catalog, name)
         synced = sync.sync(self.context, progress or silent)
         done = _result(synced)
         if catalog is None:
