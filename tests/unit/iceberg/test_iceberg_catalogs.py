@@ -111,7 +111,9 @@ def test_a_catalog_whose_metadata_file_is_gone_is_named_with_the_way_out_which_w
     table.upsert(data((1, "a", 1.0)))
 
     def again() -> None:
-        with pytest.raises(TableError, match=r"sales\.orders of the catalog names a metadata file that is gone") as gone:
+        with pytest.raises(
+            TableError, match=r"sales\.orders of the catalog names a metadata file that is gone"
+        ) as gone:
             table.iceberg.sync(catalog, "sales.orders")
         assert "without a purge (drop_table of pyiceberg), and sync again" in str(gone.value.hint)
         catalog.drop_table("sales.orders")
