@@ -36,7 +36,7 @@ _OF_AN_INPUT = frozenset(
 """The fields of a Glue table that a request may set; Glue fills in the others."""
 _DENIED = ("AccessDeniedException", "UnrecognizedClientException", "ExpiredTokenException", "InvalidSignatureException")
 _RIGHTS = (
-    "The table itself is as it should be. A sync needs the rights glue:GetDatabase, CreateDatabase, GetTable, CreateTable, UpdateTable, "
+    "No file of a table was changed. A sync needs the rights glue:GetDatabase, CreateDatabase, GetTable, CreateTable, UpdateTable, "
     "GetPartitions, BatchGetPartition, BatchCreatePartition, BatchUpdatePartition and BatchDeletePartition"
     " (tables by their names also GetTables and DeleteTable). Credentials are the storage options of a "
     "table on S3, or those that boto3 finds."
@@ -47,7 +47,7 @@ class GlueCatalog:
     """Glue in one region, as the options say; ``storage``: the options of a storage whose credentials and region are used."""
 
     def __init__(self, options: CatalogOptions, storage: S3Options | None = None) -> None:
-        with from_extra("s3", "A sync to Glue"):
+        with from_extra("s3", "A catalog in Glue"):
             from botocore.config import Config  # noqa: PLC0415 (an extra)
             from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
 

@@ -54,7 +54,7 @@ class MetastoreCatalog:
 
     def __init__(self, where: HiveMetastore, clock: Clock, owner: str) -> None:
         where = replace(where, most=_MOST_PARTITIONS)
-        self._connection = HiveConnection(where, "A sync to a Hive Metastore", _ANY_TYPES)
+        self._connection = HiveConnection(where, "A Hive Metastore as a catalog", _ANY_TYPES)
         self._types = self._connection.types
         self._clock, self._owner = clock, owner
         self._compares = True

@@ -143,5 +143,5 @@ def refused(place: str, what: str, detail: str, hint: str = "") -> CatalogError:
     return CatalogError(
         f"{place} did not {what}: {' '.join(detail.split()):.300}".rstrip(": "),
         hint=hint
-        or "The table itself is as it should be. Check the address, the network and the rights in the catalog, and sync again; a sync continues.",
+        or "No file of a table was changed. Check the address, the network and the rights in the catalog. Then do it again; a sync continues.",
     )

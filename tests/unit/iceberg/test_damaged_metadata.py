@@ -175,3 +175,22 @@ def test_a_plan_of_the_first_sync_says_what_it_would_do_and_upkeep_makes_no_meta
     )
     assert not table.iceberg.plan()
     assert contents(table.location) == before
+
+
+@pytest.mark.parametrize("table_type", ["copy_on_write", "merge_on_read"])
+@pytest.mark.parametrize("change", ["another type", "a name of two columns"])
+def test_the_hint_of_a_column_that_iceberg_cannot_show_works(change: str, table_type: str, tmp_path: Path) -> None:
+    table = made(tmp_path, table_type=table_type)
+    table.iceberg.sync()
+    if change == "another type":
+        table.alter(retype={"price": pa.string()})
+    else:
+        table.alter(rename={"price": "cost"})
+        table.alter(add={"price": pa.string()})
+    with pytest.raises(UnsupportedTableError) as refused:
+        table.iceberg.sync()
+    assert "table.insert_overwrite_table(table.scan(meta=False).to_arrow())" in str(refused.value.hint)
+    table.insert_overwrite_table(table.scan(meta=False).to_arrow())
+    shutil.rmtree(Path(table.location, "metadata"))
+    table.iceberg.sync()
+    same(table)

@@ -48,7 +48,8 @@ def test_the_plan_counts_every_file_and_the_drop_deletes_them(table: hudi.HudiTa
     assert plan.savepoints == (table.timeline.commits[0].requested_time,)
     assert str(plan).startswith("Delete the table for good"), str(plan)
     assert files(Path(table.location)) == there
-    assert table.drop()
+    dropped = table.drop()
+    assert (dropped.files, dropped.bytes) == (plan.files, plan.bytes)
     assert files(Path(table.location)) == []
     assert not hudi.table_exists(table.location)
 
