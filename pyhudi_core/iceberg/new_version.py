@@ -15,7 +15,7 @@ from pyhudi_core.iceberg.columns import IcebergColumns, columns_of, with_dropped
 from pyhudi_core.iceberg.file_changes import Made, NamedFile
 from pyhudi_core.iceberg.hudi_commits import synced_text
 from pyhudi_core.iceberg.manifests import Entry
-from pyhudi_core.iceberg.partition_spec import FIRST_FIELD, spec_of
+from pyhudi_core.iceberg.partition_spec import FIRST_FIELD, PartitionSpec, spec_of
 from pyhudi_core.iceberg.table_metadata import COMPLETED, INSTANT, MAPPING, NUMBERS, OLDEST, SYNCED, TableMetadata
 from pyhudi_core.iceberg.tree import LEAVES, Key, Tree, Writing
 from pyhudi_core.model.commit import CommitMetadata
@@ -142,7 +142,7 @@ class NewVersion:
         properties[MAPPING] = json.dumps(columns.mapping, separators=(",", ":"))
         properties[NUMBERS] = json.dumps(columns.numbers, separators=(",", ":"))
         self.columns.append(columns)
-        raw["partition-specs"] = spec_of(self.context.config, columns, self.state.schema).json()
+        raw["partition-specs"] = self.spec().json()
         raw["default-spec-id"] = raw["partition-specs"][-1]["spec-id"]
         raw["last-partition-id"] = FIRST_FIELD - 1 + len(raw["partition-specs"][-1]["fields"])
 
@@ -154,9 +154,11 @@ class NewVersion:
         if another:
             number = number * 100 + self.metadata.number % 100
         sequence = self.metadata.raw["last-sequence-number"] + 1
-        columns = self.columns[-1]
-        spec = spec_of(self.context.config, columns, self.state.schema)
-        return Made(number, sequence, columns, spec, statistics, self.root)
+        return Made(number, sequence, self.columns[-1], self.spec(), statistics, self.root)
+
+    def spec(self) -> PartitionSpec:
+        """Return the partition fields of the newest columns."""
+        return spec_of(self.context.config, self.columns[-1], self.state.schema)
 
     def append(
         self,

@@ -240,7 +240,9 @@ class _Step:
             added = {
                 i.requested_time: added_by(one, version.root) for i, one in zip(self.work.commits, commits, strict=True)
             }
-            statistics = statistics_of(state, [file for files in added.values() for file in files])
+            statistics = statistics_of(
+                self.context, state, [file for files in added.values() for file in files], version.spec()
+            )
             for place, (instant, commit) in enumerate(zip(self.work.commits, commits, strict=True)):
                 if progress is not None:
                     progress("add commits", place, len(commits))
@@ -263,7 +265,9 @@ class _Step:
         version.take_columns(then, min((file.name.requested_time for file in files), default=""))
         if not commits:
             return
-        made = version.made(commits[-1], statistics_of(state, files), another=bool(self.dropped))
+        made = version.made(
+            commits[-1], statistics_of(self.context, state, files, version.spec()), another=bool(self.dropped)
+        )
         commit = self.context.folder.read_commit(commits[-1])
         version.append(commits[-1], commit, made, {}, dict(map(made.entry, files)))
         self.done, self.files = list(commits), len(files)

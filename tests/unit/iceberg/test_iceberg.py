@@ -316,19 +316,29 @@ def test_statistics_and_partitions_let_readers_skip_files(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("statistics", [True, False])
-def test_a_row_that_a_record_index_left_in_its_old_folder_is_found_by_its_value(
-    tmp_path: Path, statistics: bool
+@pytest.mark.parametrize("index", ["RECORD_INDEX", "GLOBAL_SIMPLE", "GLOBAL_BLOOM"])
+@pytest.mark.parametrize("first", [True, False], ids=["first sync", "later sync"])
+def test_a_row_that_a_global_index_left_in_its_old_folder_is_found_by_its_value(
+    first: bool, index: str, statistics: bool, tmp_path: Path
 ) -> None:
+    """Without statistics in the metadata table, the footers of files tell; a file without any has no partition value."""
     table = made(
         tmp_path,
-        hoodie__metadata__record__index__enable=True,
-        hoodie__index__type="RECORD_INDEX",
+        **{f"hoodie__{index.lower().replace('global_', '')}__update__partition__path": False}
+        if index != "RECORD_INDEX"
+        else {},
+        hoodie__metadata__record__index__enable=index == "RECORD_INDEX",
+        hoodie__index__type=index,
         hoodie__metadata__index__column__stats__enable=statistics,
     )
+    if not first:
+        table.iceberg.sync()
     table.upsert(data((1, "b", 9.0)))
     table.iceberg.sync()
     assert [row["id"] for row in iceberg_rows(table.location, row_filter="day = 'b'")] == [1, 3]
     assert [row["id"] for row in iceberg_rows(table.location, row_filter="day = 'a'")] == [2]
+    files = iceberg_table(table.location).scan(row_filter="day = 'b'").plan_files()
+    assert sorted(task.file.spec_id for task in files) == [0, 1], "the other files keep their partition values"
 
 
 @pytest.mark.parametrize("statistics", [True, False])
