@@ -34,7 +34,7 @@ from pyhudi_core.opening import create_table, drop_of, drop_table, open_table, t
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.storage.base import Storage
-from pyhudi_core.storage.no_table import no_table
+from pyhudi_core.storage.no_table import no_table, refuse_file, refuse_inside
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.storage.own_part import HOODIE, is_table
 from pyhudi_core.storage.paths import LAKE_DEPTH, Place, is_catalog_address, name_in_lake, options_in_lake
@@ -98,7 +98,7 @@ class Lake:
     def list(self) -> tuple[str, ...]:
         """Return the names of all tables, sorted. Lists the folders 6 levels deep, or asks the catalog.
 
-        Raises `InvalidOptionError` if the location is a table, and `CatalogError` if the catalog does not answer.
+        Raises `InvalidOptionError` if the location is a table or a file, and `CatalogError` if the catalog does not answer.
         """
         found = tables_below(self.location, self.storage_options, self.options)
         if found == [self.location]:
@@ -106,6 +106,8 @@ class Lake:
                 f"{self.location} is a table, not a folder with tables",
                 hint="Open it with open_table, or give the folder above it.",
             )
+        if not found and not is_catalog_address(self.location):
+            refuse_file(open_storage(self.location, self.storage_options))
         return tuple(one.removeprefix(self.location).strip("/") for one in found)
 
     def location_of(self, name: str) -> str:
@@ -189,6 +191,7 @@ class Lake:
         )
         context = opened.context()
         self._refuse_others(storage, old, target)
+        refuse_inside(open_storage(self.location_of(new), self.storage_options), context.runtime.executor)
         with holding_lock(context, f"rename to {new}") as holding:
             _refuse_writers(context)
             try:
@@ -251,7 +254,7 @@ def tables_below(
     """Return the locations of the tables at or below a folder, sorted; searches `LAKE_DEPTH` levels. For a table, returns only its location. For a
     database of a catalog, returns addresses; ``options`` are the options of the catalog.
 
-    A table may be in the folder of another one (``sales`` and ``sales/eu``), but not in one of its partitions.
+    A table may be in the folder of a table that was made later (``sales/eu``, then ``sales``), but not in one of its partitions.
     """
     if is_catalog_address(location):
         address = addresses.CatalogAddress.parse(location, storage_options, options, system_runtime())

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from pyhudi_core.repairs.catalog_drop import CatalogDrop
     from pyhudi_core.repairs.drop import DroppedTable, TableDrop
     from pyhudi_core.storage.conditions import refuse_ignored_conditions
-    from pyhudi_core.storage.no_table import first_data_file, no_table
+    from pyhudi_core.storage.no_table import first_data_file, no_table, refuse_inside
     from pyhudi_core.validators import Validator, Validators
     from pyhudi_core.write import coercion, refusals, row_rules
     from pyhudi_core.write.first_metadata import asked_metadata_table
@@ -75,6 +75,7 @@ else:
     TableDrop = lazy_call("pyhudi_core.repairs.drop", "TableDrop")
     CatalogDrop = lazy_call("pyhudi_core.repairs.catalog_drop", "CatalogDrop")
     no_table = lazy_call("pyhudi_core.storage.no_table", "no_table")
+    refuse_inside = lazy_call("pyhudi_core.storage.no_table", "refuse_inside")
     first_data_file = lazy_call("pyhudi_core.storage.no_table", "first_data_file")
 
 _TYPES = {
@@ -130,7 +131,7 @@ def create_table(
 
     Raises:
         TableExistsError: a table already exists, or with ``exist_ok`` has differences, which the message names. Nothing was changed.
-        TableError: the folder has data files of a table whose ``.hoodie`` is missing; nothing was changed.
+        TableError: the folder has data files of a table whose ``.hoodie`` is missing, or is in the folder of another table; nothing was changed.
         ConfigError, DataError: an argument is not valid; nothing was created.
         LockError: the lock server does not answer, or another writer holds the lock for too long; nothing was created.
     """
@@ -328,6 +329,7 @@ def _create(opened: OpenedTable, *arguments: Any) -> TableContext:
         storage,
         opened.runtime.executor,
         partial(_refuse_existing, storage, opened),
+        partial(refuse_inside, storage, opened.runtime.executor),
         partial(_refuse_remains, storage, opened),
         partial(refuse_ignored_conditions, storage, opened.runtime.executor, opened.runtime.ids),
     )

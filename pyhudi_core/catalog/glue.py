@@ -34,9 +34,10 @@ _OF_AN_INPUT = frozenset(
      "ViewExpandedText", "TableType", "Parameters", "TargetTable")
 )  # fmt: skip
 """The fields of a Glue table that a request may set; Glue fills in the others."""
+_OF_A_PARTITION = frozenset(("LastAccessTime", "LastAnalyzedTime", "Parameters"))
 _DENIED = ("AccessDeniedException", "UnrecognizedClientException", "ExpiredTokenException", "InvalidSignatureException")
 _RIGHTS = (
-    "The table itself is as it should be. A sync needs the rights glue:GetDatabase, CreateDatabase, GetTable, CreateTable, UpdateTable, "
+    "No file of a table was changed. A sync needs the rights glue:GetDatabase, CreateDatabase, GetTable, CreateTable, UpdateTable, "
     "GetPartitions, BatchGetPartition, BatchCreatePartition, BatchUpdatePartition and BatchDeletePartition"
     " (tables by their names also GetTables and DeleteTable). Credentials are the storage options of a "
     "table on S3, or those that boto3 finds."
@@ -47,7 +48,7 @@ class GlueCatalog:
     """Glue in one region, as the options say; ``storage``: the options of a storage whose credentials and region are used."""
 
     def __init__(self, options: CatalogOptions, storage: S3Options | None = None) -> None:
-        with from_extra("s3", "A sync to Glue"):
+        with from_extra("s3", "A catalog in Glue"):
             from botocore.config import Config  # noqa: PLC0415 (an extra)
             from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
 
@@ -144,8 +145,13 @@ class GlueCatalog:
 
     def change(self, table: CatalogTable, partitions: Sequence[CatalogPartition]) -> None:
         for piece in _pieces(partitions, _MOST_WRITTEN):
+            there = {tuple(raw["Values"]): raw for raw in self._named(table, [one.values for one in piece])}
             entries = [
-                {"PartitionValueList": list(one.values), "PartitionInput": _partition(table, one)} for one in piece
+                {
+                    "PartitionValueList": list(one.values),
+                    "PartitionInput": _partition(table, one, there.get(one.values, {})),
+                }
+                for one in piece
             ]
             done = self._of(table, "batch_update_partition", Entries=entries)
             self._refuse(table, "change", done.get("Errors"), but="")
@@ -243,8 +249,10 @@ def _columns_of(raw: Iterable[Mapping[str, str]]) -> tuple[CatalogColumn, ...]:
     return tuple(CatalogColumn(one["Name"], one.get("Type", ""), one.get("Comment", "")) for one in raw)
 
 
-def _descriptor(table: CatalogTable, location: str, input_format: str) -> dict[str, Any]:
+def _descriptor(table: CatalogTable, location: str, input_format: str, there: Mapping[str, Any] = {}) -> dict[str, Any]:
+    """Return a storage descriptor; ``there``: the existing one, whose other fields stay."""
     return {
+        **there,
         "Columns": _columns(table.columns),
         "Location": location,
         "InputFormat": input_format,
@@ -253,8 +261,11 @@ def _descriptor(table: CatalogTable, location: str, input_format: str) -> dict[s
     }
 
 
-def _partition(table: CatalogTable, one: CatalogPartition) -> dict[str, Any]:
+def _partition(table: CatalogTable, one: CatalogPartition, there: Mapping[str, Any] = {}) -> dict[str, Any]:
+    """Return the input for a partition; ``there``: the existing one, whose other fields stay, such as parameters of other programs."""
+    descriptor = there.get("StorageDescriptor") or {}
     return {
+        **{name: value for name, value in there.items() if name in _OF_A_PARTITION},
         "Values": list(one.values),
-        "StorageDescriptor": _descriptor(table, one.location, one.input_format or table.input_format),
+        "StorageDescriptor": _descriptor(table, one.location, one.input_format or table.input_format, descriptor),
     }

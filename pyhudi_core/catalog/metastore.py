@@ -55,7 +55,7 @@ class MetastoreCatalog:
 
     def __init__(self, where: HiveMetastore, clock: Clock, owner: str) -> None:
         where = replace(where, most=_MOST_PARTITIONS)
-        self._connection = HiveConnection(where, "A sync to a Hive Metastore", _ANY_TYPES)
+        self._connection = HiveConnection(where, "A Hive Metastore as a catalog", _ANY_TYPES)
         self._types = self._connection.types
         self._clock, self._owner = clock, owner
         self._compares = True
@@ -151,7 +151,10 @@ class MetastoreCatalog:
         self._ask("add_partitions_req", request)
 
     def change(self, table: CatalogTable, partitions: Sequence[CatalogPartition]) -> None:
-        made = [self._partition(table, one) for one in partitions]
+        names = [_name(table, one.values) for one in partitions]
+        found = self._ask("get_partitions_by_names", table.database, table.name, names)
+        there = {tuple(raw.values): raw for raw in found}
+        made = [self._partition(table, one, there.get(one.values)) for one in partitions]
         self._ask("alter_partitions_with_environment_context", table.database, table.name, made, self._context())
 
     def drop(self, table: CatalogTable, values: Sequence[Values]) -> None:
@@ -206,8 +209,15 @@ class MetastoreCatalog:
             storedAsSubDirectories=False,
         )
 
-    def _partition(self, table: CatalogTable, one: CatalogPartition) -> Any:
+    def _partition(self, table: CatalogTable, one: CatalogPartition, there: Any = None) -> Any:
+        """Return a partition; ``there``: the existing one, whose other fields stay, such as parameters of other programs."""
         descriptor = self._descriptor(table, one.location, one.input_format)
+        if there is not None:
+            made = copy.deepcopy(there)
+            made.sd = copy.copy(made.sd)
+            for name in ("cols", "location", "inputFormat", "outputFormat", "serdeInfo"):
+                setattr(made.sd, name, getattr(descriptor, name))
+            return made
         now = self._now()
         return self._types.Partition(list(one.values), table.database, table.name, now, 0, descriptor, {})
 

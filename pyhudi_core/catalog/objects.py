@@ -144,9 +144,9 @@ def refused(place: str, what: str, detail: str, hint: str = "", authorities: str
     return CatalogError(
         f"{place} did not {what}: {' '.join(detail.split()):.300}".rstrip(": "),
         hint=hint
-        or "The table itself is as it should be. "
+        or "No file of a table was changed. "
         + (
             advice(detail, authorities)
-            or "Check the address, the network and the rights in the catalog, and sync again; a sync continues."
+            or "Check the address, the network and the rights in the catalog. Then do it again; a sync continues."
         ),
     )

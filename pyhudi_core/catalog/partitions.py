@@ -2,7 +2,8 @@
 
 The catalog stores the completion time of its newest commit (`LAST_COMPLETION`). Later commits name the folders that they wrote. Completion times are
 in the order in which commits become visible, so a commit that began early and completed late is not missed. All folders are compared if some of these
-commits are no longer on the active timeline, and once after a restore (`LAST_RESTORE`).
+commits are no longer on the active timeline, once after a restore (`LAST_RESTORE`), and while a sync drops partitions, or died while it did so
+(`DROPS_PARTITIONS`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from pyhudi_core.catalog.objects import CatalogPartition, Values
-from pyhudi_core.catalog.wanted import LAST_COMMIT, LAST_COMPLETION, LAST_RESTORE
+from pyhudi_core.catalog.wanted import DROPS_PARTITIONS, LAST_COMMIT, LAST_COMPLETION, LAST_RESTORE
 from pyhudi_core.errors import UnsupportedTableError
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.partition_path import unescaped
@@ -124,6 +125,8 @@ def _why_all(context: TableContext, state: Snapshot, known: Mapping[str, str]) -
     since, timeline = known.get(LAST_COMPLETION, ""), state.timeline
     if not known.get(LAST_COMMIT):
         return "the catalog does not say which commit it has"
+    if DROPS_PARTITIONS in known:
+        return "a sync that drops partitions has not ended"
     if not since or context.config.timeline_layout == 1:
         return "there are no completion times"
     if not context.options.catalog.incremental:

@@ -5,7 +5,9 @@ in the catalog. If a process dies before the end, these parameters are unchanged
 repeated: an existing partition is not added, and a missing one is not dropped.
 
 If two syncs run concurrently, and one of them finds changed parameters before its last step, it begins again. It compares all partitions then: it may
-have changed a partition after the other sync did, and the parameters say that the catalog has the commits of both.
+have changed a partition after the other sync did, and the parameters say that the catalog has the commits of both. Before a sync drops partitions,
+it says so in the entry (`DROPS_PARTITIONS`). If it dies, it may have dropped a partition that a later sync has added; so the next syncs compare all
+partitions. They remove the parameter after `_DEAD_MS`: until then the sync may be alive.
 
 A table of the same name that belongs to another table is refused, and nothing in the catalog is changed. A sync reads the entry again before it
 changes the entry or its partitions, and before its last step: if another program has changed the entry, or created it again, the sync begins again.
@@ -14,7 +16,7 @@ If the catalog can, it compares once more while it alters the entry (`Catalog.al
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -41,6 +43,7 @@ from pyhudi_core.write.states import load
 TRIES = 5
 _T = TypeVar("_T")
 Progress = Callable[[str, int, int], object]
+_DEAD_MS = 3_600_000
 _MARKS = (names.LAST_COMMIT, names.LAST_COMPLETION, names.LAST_RESTORE)
 
 
@@ -56,6 +59,8 @@ class TableChanges:
         add, change, drop: partitions to add, to change and to drop.
         marks: the parameters that name the commit of the sync; empty if they are up to date.
         reason: why all partitions were compared; empty if comparing the partitions of the new commits was enough.
+        dead: the parameter of a sync that died while it dropped partitions, which this one removes; empty for none.
+        said: whether the entry says already that partitions are dropped, since a short time.
     """
 
     wanted: CatalogTable
@@ -67,9 +72,12 @@ class TableChanges:
     drop: tuple[Values, ...] = ()
     marks: Mapping[str, str] = field(default_factory=dict)
     reason: str = ""
+    dead: str = ""
+    said: bool = False
 
     def __bool__(self) -> bool:
-        return self.there is None or bool(self.altered or self.add or self.change or self.drop or self.marks)
+        due = self.altered or self.add or self.change or self.drop or self.marks or self.dead
+        return self.there is None or bool(due)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,19 +115,20 @@ def look(context: TableContext, catalog: Catalog, *, begun: bool = False, every:
     seen: dict[tuple[str, ...], ChangedFolders] = {}
     if every and context.config.is_partitioned:
         all_of_them = every_folder(state, "another process changed the table in the catalog during this sync")
-        seen = {tuple(_marks(there).values()): all_of_them for there in known if there is not None} | {(): all_of_them}
+        seen = {tuple(_known(there).values()): all_of_them for there in known if there is not None} | {(): all_of_them}
     found = [_changes(context, catalog, state, one, there, seen) for one, there in zip(tables, known, strict=True)]
     return CatalogDifference(tuple(found))
 
 
 def sync(context: TableContext, catalog: Catalog, progress: Progress) -> CatalogDifference:
     """Update the catalog to the newest state of the table, and return the differences. Raises as `look`."""
-    every = False
+    every, runtime = False, context.runtime
+    own = f"{runtime.clock.now_ms()} {runtime.ids.uuid()}"
     for attempt in range(TRIES):
         found = look(context, catalog, begun=attempt > 0, every=every)
         if found.database:
             catalog.create_database(found.database)
-        if all(carry_out(catalog, one, context.options.catalog.batch, progress) for one in found.tables):
+        if all(carry_out(catalog, one, context.options.catalog.batch, progress, own) for one in found.tables):
             return found
         every = every or any(one.add or one.change or one.drop for one in found.tables)
     raise CatalogError(
@@ -136,8 +145,10 @@ def location_of(context: TableContext) -> str:
     return "s3://" + place[6:] if is_s3 else place
 
 
-def carry_out(catalog: Catalog, changes: TableChanges, batch: int, progress: Progress) -> bool:
-    """Make the changes of one table. Return False if another process changed the table in the meantime; then compare its partitions again."""
+def carry_out(catalog: Catalog, changes: TableChanges, batch: int, progress: Progress, own: str) -> bool:
+    """Make the changes of one table. Return False if another process changed the table in the meantime; then compare its partitions again. ``own``:
+    names this sync.
+    """
     if not changes:
         return True
     table = changes.wanted
@@ -159,26 +170,33 @@ def carry_out(catalog: Catalog, changes: TableChanges, batch: int, progress: Pro
             step(table, piece)
             done += len(piece)
             progress(table.full_name, done, everything)
+    says = bool(changes.drop) and not changes.said
+    if says and not _set(catalog, changes, {names.DROPS_PARTITIONS: own}):
+        return False
     for values in _batches(changes.drop, batch):
         catalog.drop(table, values)
         done += len(values)
         progress(table.full_name, done, everything)
-    return not changes.marks or _mark(catalog, changes)
+    ended = {changes.dead, own if says else ""} - {""}
+    return not (changes.marks or ended) or _set(catalog, changes, changes.marks, ended)
 
 
 def _batches(items: Sequence[_T], size: int) -> Iterable[Sequence[_T]]:
     return (items[start : start + size] for start in range(0, len(items), size))
 
 
-def _mark(catalog: Catalog, changes: TableChanges) -> bool:
-    """Record in the catalog which commit it has. Returns False if another sync has recorded one meanwhile, or the table is another one now."""
+def _set(catalog: Catalog, changes: TableChanges, parameters: Mapping[str, str], ended: Collection[str] = ()) -> bool:
+    """Set parameters of the entry, and remove `DROPS_PARTITIONS` if it has one of the values ``ended``. Returns False if another sync has recorded
+    a commit meanwhile, or the table is another one now.
+    """
     table, before = changes.wanted, changes.there
     now = catalog.table(table.database, table.name)
     if now is None or _marks(now) != _marks(before) or not names.is_hudi(now):
         return False
     if not same_place(now.location, (before or table).location) or (before and now.created != before.created):
         return False
-    return _altered(catalog, replace(now, parameters={**now.parameters, **changes.marks}))
+    kept = {name: text for name, text in now.parameters.items() if name != names.DROPS_PARTITIONS or text not in ended}
+    return _altered(catalog, replace(now, parameters={**kept, **parameters}))
 
 
 def _altered(catalog: Catalog, table: CatalogTable, *, cascade: bool = False) -> bool:
@@ -192,6 +210,20 @@ def _altered(catalog: Catalog, table: CatalogTable, *, cascade: bool = False) ->
 
 def _marks(table: CatalogTable | None) -> dict[str, str]:
     return {} if table is None else {name: table.parameters[name] for name in _MARKS if name in table.parameters}
+
+
+def _known(table: CatalogTable) -> dict[str, str]:
+    """Return the parameters that say which changes of partitions the catalog may not have."""
+    dropping = table.parameters.get(names.DROPS_PARTITIONS)
+    return _marks(table) | ({} if dropping is None else {names.DROPS_PARTITIONS: dropping})
+
+
+def _dropping(context: TableContext, there: CatalogTable) -> tuple[str, bool]:
+    """Return `TableChanges.dead` and `TableChanges.said`."""
+    found = there.parameters.get(names.DROPS_PARTITIONS, "")
+    began = found.partition(" ")[0]
+    age_ms = context.runtime.clock.now_ms() - int(began) if began.isdecimal() else _DEAD_MS
+    return (found if age_ms >= _DEAD_MS else ""), bool(found) and age_ms < _DEAD_MS // 2
 
 
 def _new(context: TableContext, state: Snapshot, tables: Iterable[CatalogTable]) -> tuple[TableChanges, ...]:
@@ -264,7 +296,7 @@ def _changes(
     cascade = bool(columns != there.columns and table.partition_keys)
     folders, partitions = ChangedFolders(), _Partitions()
     if table.partition_keys:
-        marks = _marks(there) if there.input_format == table.input_format else {}
+        marks = _known(there) if there.input_format == table.input_format else {}
         key = tuple(marks.values())
         folders = seen[key] if key in seen else seen.setdefault(key, changed_since(context, state, marks))
         partitions = _partition_changes(context, catalog, folders, table, there)
@@ -273,7 +305,9 @@ def _changes(
     if marks.items() <= _marks(there).items() or (context.options.catalog.conditional and unchanged and _marks(there)):
         marks = {}
     add, change, drop = partitions.add, partitions.change, partitions.drop
-    return TableChanges(table, there, tuple(what), cascade, add, change, drop, marks, folders.reason)
+    return TableChanges(
+        table, there, tuple(what), cascade, add, change, drop, marks, folders.reason, *_dropping(context, there)
+    )
 
 
 def _columns(

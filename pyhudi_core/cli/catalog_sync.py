@@ -11,6 +11,7 @@ from pyhudi_core.cli.progress import progress_bar
 from pyhudi_core.cli.terminal import FOUND, at_location, console, reporting_errors, safe, table_option
 from pyhudi_core.opening import open_table
 from pyhudi_core.options.catalog import GLUE, HMS, MANIFEST
+from pyhudi_core.services.catalog_sync import refuse_ignored
 from pyhudi_core.services.service import refused_by
 
 _KEY = "hoodie.datasource.hive_sync."
@@ -46,6 +47,8 @@ def catalog_sync(
     given = {**options, **{f"{_KEY}{key}": text for key, text in asked.items() if text is not None}}
     with reporting_errors(context):
         service = open_table(location, storage_options, options=given).catalog
+        names = {"database": database, "table": name, "uris": uris}
+        refuse_ignored(service.context.options.catalog.mode, [key for key, text in names.items() if text is not None])
         found: Any
         if only_plan:
             found = service.plan()

@@ -43,7 +43,7 @@ def iceberg(
         service = open_table(location, storage_options, options=options).iceberg
         found: Any
         if only_plan:
-            found = service.plan()
+            found = service.plan(first=True)
             shown = {"due": bool(found), "reason": found.reason, "commits": [i.requested_time for i in found.commits]}
         else:
             with progress_bar("iceberg") as progress:

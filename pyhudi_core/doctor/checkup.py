@@ -10,6 +10,7 @@ from pyhudi_core.doctor import (
     files,
     hash_ranges,
     history,
+    iceberg_metadata,
     keys,
     leftovers,
     listing,
@@ -96,6 +97,7 @@ def _run(exam: Examination, area: Area, examine: Callable[[], None]) -> None:
 def _examine_files(exam: Examination, listed: Listed) -> None:
     listing.walk(exam, listed)
     files.examine(exam, listed, _later(exam))
+    iceberg_metadata.examine(exam, listed)
     leftovers.examine(exam, listed.folders)
 
 

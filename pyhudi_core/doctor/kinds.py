@@ -96,6 +96,8 @@ class FindingKind(StrEnum):
     LEAKED_FILE = "leaked_file"
     LEAKED_FILE_VISIBLE = "leaked_file_visible"
     UNKNOWN_FILE = "unknown_file"
+    ICEBERG_DAMAGED = "iceberg_damaged"
+    ICEBERG_FOREIGN = "iceberg_foreign"
     PARTITION_WITHOUT_METAFILE = "partition_without_metafile"
     WRITTEN_TO_REPLACED_GROUP = "written_to_replaced_group"
     REPLACED_GROUP_KEPT = "replaced_group_kept"
@@ -321,6 +323,17 @@ USUAL: dict[FindingKind, Usual] = {
         "Readers treat it as a file of an archived commit. Remove it if its instant never completed.",
     ),
     FindingKind.UNKNOWN_FILE: Usual(Area.FILES, _INFO, "Readers ignore it."),
+    FindingKind.ICEBERG_DAMAGED: Usual(
+        Area.FILES,
+        _ERROR,
+        "Readers of Iceberg fail, and cleans and syncs are refused: delete the folder metadata/, and run `pyhudi iceberg LOCATION`. No data is lost.",
+    ),
+    FindingKind.ICEBERG_FOREIGN: Usual(
+        Area.FILES,
+        _WARNING,
+        "A sync takes nothing over from there. If metadata/ itself is changed, move it away; in a catalog, take the name out without a purge."
+        " Then sync again.",
+    ),
     FindingKind.PARTITION_WITHOUT_METAFILE: Usual(
         Area.FILES,
         _ERROR,

@@ -7,6 +7,7 @@
 - `columns`: the columns with their field ids, as Iceberg's schema and name mapping; `bounds`: values as Iceberg stores them;
 - `partition_spec`: conversion of a file's folder to values of Iceberg's partition fields;
 - `manifests` (Avro files of entries) and `tree` (manifests in the order of partition and file id: a change rewrites only the affected manifests);
+- `new_version`: the version that a sync makes, in memory until the sync writes it;
 - `table_metadata`: the versions of ``metadata/v*.metadata.json``, decided by creating the next one; `retention`: which snapshots stay;
 - `catalogs`: the same state in a catalog of pyiceberg.
 

@@ -3,7 +3,8 @@ catalog.
 
 The first sync registers the table; later syncs add the missing snapshots, and remove those that are no longer kept. So a catalog writes its own
 ``*.metadata.json``, while manifests and data files are shared. A table of that name with another UUID, or with snapshots of another program, is
-another table: it is refused, never overwritten. The Hudi table never depends on a catalog.
+another table: it is refused, never overwritten. So is a table whose state another program has changed there (`table_metadata.foreign`, schemas and
+partition specs). The Hudi table never depends on a catalog.
 """
 
 from __future__ import annotations
@@ -11,15 +12,46 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from pyhudi_core.errors import HudiError, TableError, UnsupportedTableError, from_extra
+from pyhudi_core.errors import HudiError, InvalidOptionError, TableError, UnsupportedTableError, from_extra
 from pyhudi_core.iceberg import retention, table_metadata
-from pyhudi_core.iceberg.table_metadata import INSTANT, TableMetadata
+from pyhudi_core.iceberg.table_metadata import TableMetadata
 from pyhudi_core.model.masking import masked_text
 from pyhudi_core.opened_table.table_context import TableContext
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
+
+_ANEW = "Take the name out of the catalog without a purge (drop_table of pyiceberg), and sync again: the sync registers the table anew."
+
+
+def refuse_unfit(catalog: object, name: str) -> None:
+    """Raise `InvalidOptionError` for what is no catalog, for a catalog that pyiceberg's configuration does not have, and for a name without a
+    namespace. Sends no request.
+    """
+    with from_extra("iceberg", "A catalog of Iceberg"):
+        from pyiceberg.catalog import Catalog  # noqa: PLC0415
+        from pyiceberg.utils.config import Config  # noqa: PLC0415
+    if bool(name) != (catalog is not None):
+        raise InvalidOptionError(
+            "A catalog and the name of the table there go together",
+            hint='Give both: sync(catalog, "sales.orders").',
+        )
+    if not isinstance(catalog, str | Catalog):
+        raise InvalidOptionError(
+            f"sync takes a catalog of pyiceberg, or its name in pyiceberg's configuration, not {type(catalog).__name__}",
+            hint='For example sync(pyiceberg.catalog.load_catalog("prod"), "sales.orders").',
+        )
+    if isinstance(catalog, str) and Config().get_catalog_config(catalog) is None:
+        raise InvalidOptionError(
+            f"pyiceberg's configuration has no catalog {catalog!r:.100}",
+            hint=f"Write it into .pyiceberg.yaml, or set PYICEBERG_CATALOG__{catalog.upper():.100}__URI; or pass the catalog itself.",
+        )
+    if "." not in name or not all(name.split(".")):
+        raise InvalidOptionError(
+            f"{name!r:.200} names no table of a catalog: it has no namespace",
+            hint='Give namespace and table, such as "sales.orders".',
+        )
 
 
 def bring(context: TableContext, metadata: TableMetadata, catalog: Catalog | str, name: str) -> bool:
@@ -28,9 +60,9 @@ def bring(context: TableContext, metadata: TableMetadata, catalog: Catalog | str
 
     Raises `UnsupportedTableError` if the name belongs to another table, and `TableError` with the catalog's message if the catalog refuses.
     """
-    with from_extra("iceberg", "A catalog of Iceberg"):
-        from pyiceberg.catalog import load_catalog  # noqa: PLC0415
-        from pyiceberg.exceptions import NoSuchTableError  # noqa: PLC0415
+    from pyiceberg.catalog import load_catalog  # noqa: PLC0415 (an extra)
+    from pyiceberg.exceptions import NoSuchTableError  # noqa: PLC0415 (an extra)
+
     try:
         opened = load_catalog(catalog) if isinstance(catalog, str) else catalog
         try:
@@ -38,6 +70,12 @@ def bring(context: TableContext, metadata: TableMetadata, catalog: Catalog | str
         except NoSuchTableError:
             opened.register_table(name, _for_registration(context, metadata))
             return True
+        except FileNotFoundError as error:
+            raise TableError(
+                f"The table {name} of the catalog names a metadata file that is gone: {masked_text(str(error)):.300}",
+                table=context.table,
+                hint=f"The table was moved or dropped, or its folder metadata/ was deleted. {_ANEW}",
+            ) from error
         return _update(context, opened, there, metadata, name)
     except HudiError:
         raise
@@ -60,21 +98,33 @@ def _for_registration(context: TableContext, metadata: TableMetadata) -> str:
     return f"{retention.location_of(context)}/{path}"
 
 
+def _refuse_foreign(context: TableContext, ours: Any, there: Table, name: str) -> None:
+    """Raise `UnsupportedTableError` for another table of this name, and for a state that another program has made in the catalog."""
+    theirs = there.metadata
+    what = f"The catalog has another table of the name {name}: its UUID is {theirs.table_uuid}"
+    if theirs.table_uuid == ours.table_uuid:
+        known = {one.schema_id: one for one in ours.schemas}, {one.spec_id: one for one in ours.partition_specs}
+        found = table_metadata.foreign(TableMetadata(0, json.loads(theirs.model_dump_json())))
+        if not found and theirs.last_sequence_number <= ours.last_sequence_number:
+            other = [one.schema_id for one in theirs.schemas if known[0].get(one.schema_id) != one]
+            specs = [one.spec_id for one in theirs.partition_specs if known[1].get(one.spec_id) != one]
+            found = f"the schema {other[0]}" if other else f"the partition spec {specs[0]}" if specs else ""
+        if not found:
+            return
+        what = f"Another program has changed the table {name} of the catalog: {found} was not made by this project"
+    raise UnsupportedTableError(
+        what,
+        table=context.table,
+        hint=f"Nothing was changed in the catalog. Choose another name. Or give the name up, with what is written there: {_ANEW}",
+    )
+
+
 def _update(context: TableContext, catalog: Catalog, there: Table, metadata: TableMetadata, name: str) -> bool:
-    from pyiceberg.table import update  # noqa: PLC0415
-    from pyiceberg.table.metadata import TableMetadataUtil  # noqa: PLC0415
+    from pyiceberg.table import update  # noqa: PLC0415 (an extra)
+    from pyiceberg.table.metadata import TableMetadataUtil  # noqa: PLC0415 (an extra)
 
     ours, theirs = TableMetadataUtil.parse_obj(metadata.raw), there.metadata
-    foreign = [
-        one for one in theirs.snapshots if INSTANT not in (one.summary.additional_properties if one.summary else {})
-    ]
-    if theirs.table_uuid != ours.table_uuid or foreign:
-        raise UnsupportedTableError(
-            f"The catalog has another table of the name {name}"
-            + (", or somebody has written to it" if foreign else ""),
-            table=context.table,
-            hint="Nothing was changed in the catalog. Choose another name, or drop that table there.",
-        )
+    _refuse_foreign(context, ours, there, name)
     if theirs.last_sequence_number > ours.last_sequence_number:
         return False  # a sync that began later was faster; a catalog takes no snapshot below its last sequence number
     changes: list[Any] = []

@@ -19,6 +19,10 @@ from pyhudi_core.model.internal_schema import NumberedColumn, Version
 from pyhudi_core.model.meta_fields import META_FIELDS, OPERATION
 
 Path = tuple[str, ...]
+_REWRITE = (
+    "Nothing was written. Write all rows again while no other process writes: table.insert_overwrite_table(table.scan(meta=False).to_arrow()). Then "
+    "delete the folder metadata/, and sync again."
+)
 _META = (*META_FIELDS, OPERATION)
 _WIDER = {("int", "long"), ("float", "double")}
 _PLAIN = {
@@ -220,7 +224,7 @@ def refuse_other_type(path: Path, old: Any, new: Any, table: str) -> None:
     raise UnsupportedTableError(
         f"column {'.'.join(path)!r} was changed from {shown_old} to {shown_new}, and Iceberg does not read older files as that",
         table=table,
-        hint="Rewrite the older files with table.clustering, delete the folder metadata/, and sync again; nothing was written",
+        hint=_REWRITE,
     )
 
 
@@ -255,7 +259,7 @@ def with_versions(columns: IcebergColumns, now: Version, versions: Iterable[Vers
             raise UnsupportedTableError(
                 f"the name {name!r} means different columns in files of this table, which Iceberg's name mapping cannot say",
                 table=table,
-                hint="Rewrite the older files with table.clustering, delete the folder metadata/, and sync again; nothing was written",
+                hint=_REWRITE,
             )
     return IcebergColumns(columns.fields, last, mapping, numbers)
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pyhudi_core.errors import UnsupportedTableError
+from pyhudi_core.errors import CorruptBaseFileError, ObjectNotFoundError, UnsupportedTableError
 from pyhudi_core.file_groups.row_counts import rows_of_files
 from pyhudi_core.file_groups.slice import BaseFile
-from pyhudi_core.formats.base_file import read_footer
+from pyhudi_core.formats.base_file import BaseFileReader, read_footer
+from pyhudi_core.formats.base_file.parquet_statistics import ColumnRange
 from pyhudi_core.iceberg.bounds import encoded
 from pyhudi_core.iceberg.columns import IcebergColumns
 from pyhudi_core.iceberg.manifests import ADDED, Entry
@@ -146,8 +147,45 @@ def _rows(context: TableContext, files: Sequence[BaseFile]) -> dict[str, int]:
     return found | dict(zip(missing, context.runtime.executor.map(count, missing), strict=True))
 
 
-def statistics_of(snapshot: Snapshot, files: Iterable[NamedFile]) -> Statistics:
-    """Return the metadata table's statistics of these files; empty without column statistics."""
+def statistics_of(
+    context: TableContext, snapshot: Snapshot, files: Sequence[NamedFile], spec: PartitionSpec
+) -> Statistics:
+    """Return the statistics of these files: the metadata table's, and those of partition columns from the footers of files that have none there."""
+    names = [one.column for one in spec.fields]
+    found = {path: dict(known) for path, known in _of_metadata_table(snapshot, files).items()}
+    unknown = [file for file in files if any(name not in found.get(file.path, {}) for name in names)]
+    read = context.runtime.executor.map(lambda file: _of_footer(context, file, names), unknown)
+    for file, known in zip(unknown, read, strict=True):
+        found[file.path] = {**known, **found.get(file.path, {})}
+    return found
+
+
+def _of_footer(context: TableContext, file: NamedFile, names: Sequence[str]) -> dict[str, ColumnStats]:
+    """Return the statistics of these columns of a file; empty for a file that is damaged, or that a clean has deleted since its commit."""
+    try:
+        with context.storage.open_input(file.path) as source:
+            groups = BaseFileReader(source, file.path, ()).row_group_statistics(names)
+    except (CorruptBaseFileError, ObjectNotFoundError):
+        return {}
+    parts = {name: [group.get(name) for group in groups] for name in names}
+    return {
+        name: _joined(known, file.rows)
+        for name, ranges in parts.items()
+        if (known := [*filter(None, ranges)]) == ranges
+    }
+
+
+def _joined(ranges: Sequence[ColumnRange], rows: int) -> ColumnStats:
+    """Return the statistics of all row groups of a column."""
+    counts = [one.null_count for one in ranges]
+    nulls = None if None in counts else sum(filter(None, counts))
+    low, high = ([getattr(one, bound) for one in ranges] for bound in ("min", "max"))
+    if not ranges or None in low or None in high:
+        return ColumnStats(None, None, nulls, rows)
+    return ColumnStats(min(low), max(high), nulls, rows)
+
+
+def _of_metadata_table(snapshot: Snapshot, files: Iterable[NamedFile]) -> Statistics:
     metadata = snapshot.metadata
     if metadata is None or not metadata.has(COLUMN_STATS):
         return {}

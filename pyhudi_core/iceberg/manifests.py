@@ -15,7 +15,8 @@ import fastavro
 
 from pyhudi_core.errors import CorruptAvroError
 from pyhudi_core.formats.avro.container import DECODE_ERRORS, refuse_bomb
-from pyhudi_core.iceberg.partition_spec import FIRST_FIELD, SpecField
+from pyhudi_core.iceberg.partition_spec import FIRST_FIELD, PartitionSpec, SpecField
+from pyhudi_core.iceberg.table_metadata import AGAIN
 
 EXISTING, ADDED, DELETED = 0, 1, 2
 Entry = dict[str, Any]
@@ -174,23 +175,19 @@ def unreadable(path: str, why: str) -> CorruptAvroError:
     return CorruptAvroError(
         f"A file of the table's Iceberg metadata cannot be read: {why:.200}",
         path=path or None,
-        hint="Delete the folder metadata/ of the table, and sync again; no data is lost.",
+        hint=AGAIN,
     )
 
 
 def header_of(
-    fields: Sequence[SpecField], spec_id: int, schema_id: int, columns: Sequence[Mapping[str, Any]]
+    spec: PartitionSpec, spec_id: int, schema_id: int, columns: Sequence[Mapping[str, Any]]
 ) -> dict[str, str]:
     """Return the entries about schema and spec in the header of a manifest."""
-    spec = [
-        {"name": one.name, "transform": one.transform, "source-id": one.source, "field-id": FIRST_FIELD + place}
-        for place, one in enumerate(fields)
-    ]
     schema = {"type": "struct", "schema-id": schema_id, "fields": list(columns)}
     return {
         "schema": json.dumps(schema, separators=(",", ":")),
         "schema-id": str(schema_id),
-        "partition-spec": json.dumps(spec, separators=(",", ":")),
+        "partition-spec": json.dumps(spec.json()[spec_id]["fields"], separators=(",", ":")),
         "partition-spec-id": str(spec_id),
         "content": "data",
     }

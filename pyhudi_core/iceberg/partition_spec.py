@@ -3,9 +3,8 @@
 A partition column whose folder names contain its values is an identity field. Folders of a time-based key generator are truncations of a column of
 numbers, if their unit has a fixed length (seconds, minutes, hours, days of UTC). Iceberg readers skip files by these values, so a file has the values
 only if they are valid for each of its rows. So the name of its folder must be unambiguous (the default folder means null and ""), and its statistics
-must not contradict the values (a global index may leave a row in its old folder). Other files are in the unpartitioned spec 0 of the same table.
-Statistics must prove the values in a table with a record index, which leaves rows there by default; and a truncation, because a null is in the
-folder of 1970-01-01.
+must prove the values: a global index may leave a row in its old folder, and a null is in the folder of 1970-01-01. Other files are in the
+unpartitioned spec 0 of the same table.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ import pyarrow as pa
 from pyhudi_core.errors import UnsupportedTableError
 from pyhudi_core.file_groups.partition_values import constants_of
 from pyhudi_core.iceberg.columns import IcebergColumns
-from pyhudi_core.metadata_table.names import RECORD_INDEX
 from pyhudi_core.model.properties import KeyGenerator, TableConfig
 from pyhudi_core.model.timestamp_partitions import TimestampFolders
 from pyhudi_core.predicates import ColumnStats
@@ -81,7 +79,7 @@ class PartitionSpec:
             if one.column not in constants:
                 return None
             value, known = constants[one.column], stats.get(one.column, ColumnStats())
-            if _contradicts(known, value) or (RECORD_INDEX in self.config.metadata_partitions and not _proves(known)):
+            if not (known.all_null if value is None else _proves(known, value)):
                 return None
             found[one.name] = value
         return found
@@ -94,20 +92,9 @@ class PartitionSpec:
         return {one.name: value} if value <= known.min and known.max < value + one.width else None
 
 
-def _contradicts(known: ColumnStats, value: object) -> bool:
-    """Say whether a file with these statistics has a row with another value."""
-    if value is None:
-        return known.min is not None or known.max is not None
-    return bool(known.null_count) or (_is_bounded(known) and not known.min == known.max == value)
-
-
-def _proves(known: ColumnStats) -> bool:
-    """Say whether statistics that do not contradict a value prove it for each row."""
-    return known.all_null or (_is_bounded(known) and known.null_count == 0)
-
-
-def _is_bounded(known: ColumnStats) -> bool:
-    return known.min is not None and known.max is not None and not known.truncated
+def _proves(known: ColumnStats, value: object) -> bool:
+    """Say whether statistics prove that each row has a value that is not null."""
+    return known.null_count == 0 and not known.truncated and known.min is not None and known.min == known.max == value
 
 
 def spec_of(config: TableConfig, columns: IcebergColumns, schema: pa.Schema) -> PartitionSpec:

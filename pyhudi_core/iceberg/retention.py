@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable, Set
 from typing import Any
 
-from pyhudi_core.errors import CommitConflictError, CorruptionError, UnsupportedTableError
+from pyhudi_core.errors import CommitConflictError, CorruptionError, ObjectNotFoundError, UnsupportedTableError
 from pyhudi_core.iceberg import manifests, table_metadata
 from pyhudi_core.iceberg.hudi_commits import known_commits, synced_text
 from pyhudi_core.iceberg.table_metadata import INSTANT, SYNCED, TableMetadata
@@ -86,20 +86,41 @@ def undo(context: TableContext, undone: Iterable[str]) -> None:
 
 
 def delete_objects(context: TableContext, dropped: Iterable[dict[str, Any]], beside: Iterable[dict[str, Any]]) -> None:
-    """Delete manifest lists and manifests of removed snapshots. ``beside``: the kept snapshots, which may share manifests."""
+    """Delete manifest lists and manifests of removed snapshots. ``beside``: the kept snapshots, which may share manifests. If the list of a snapshot
+    is lost, manifests stay.
+    """
     root = location_of(context)
     read = reader_of(context.storage, root)
-    used = {line for one in beside for line in _manifests(read, one)}
-    going: set[str] = set()
-    for one in dropped:
-        going |= {line for line in _manifests(read, one) if line not in used}
-        going.add(one["manifest-list"])
+    dropped = list(dropped)
+    going = {one["manifest-list"] for one in dropped}
+    try:
+        used = {line for one in beside for line in _manifests(read, one)}
+        going |= {line for one in dropped for line in _manifests(read, one) if line not in used}
+    except ObjectNotFoundError as error:
+        _log.warning("%s: older manifests stay, because a list of them is lost: %s", context.table, error)
     context.storage.delete_many(sorted(path.removeprefix(f"{root}/") for path in going))
 
 
 def _manifests(read: Read, snapshot: dict[str, Any]) -> list[str]:
     path = snapshot["manifest-list"]
     return [line["manifest_path"] for line in manifests.decode(read(path), path)[0]]
+
+
+def refuse_lost(context: TableContext, found: TableMetadata | None, error: ObjectNotFoundError) -> None:
+    """Raise `CorruptionError` for an object that a version names and that is gone, unless another process has made a newer version meanwhile, and
+    removed the snapshots of this one. Other objects: raise the error.
+    """
+    newer = table_metadata.load(context.storage)
+    if found is not None and newer is not None and newer.number != found.number:
+        return
+    if error.path is None or not table_metadata.is_metadata(error.path):
+        raise error
+    raise CorruptionError(
+        "A file that the table's Iceberg metadata names is gone",
+        table=context.table,
+        path=error.path,
+        hint=table_metadata.AGAIN,
+    ) from error
 
 
 def too_many_tries(context: TableContext) -> CommitConflictError:

@@ -29,9 +29,9 @@ that adds them is compared with its own."""
 MAPPING = "schema.name-mapping.default"
 INSTANT, COMPLETED = "hudi.instant", "hudi.completion-time"
 _MOST_DIGITS = 18
-_UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
+UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
 """What the look at JSON of somebody else raises."""
-_AGAIN = "Delete the folder metadata/ of the table, and sync again; no data is lost."
+AGAIN = "Delete the folder metadata/ of the table, and sync again; no data is lost."
 
 
 def version_path(number: int) -> str:
@@ -114,8 +114,19 @@ def is_ours(storage: Storage) -> bool:
     number = _hint(storage)
     try:
         return number is not None and SYNCED in json.loads(storage.get(version_path(number)))["properties"]
-    except (*_UNREADABLE, ObjectNotFoundError):
+    except (*UNREADABLE, ObjectNotFoundError):
         return False
+
+
+def newest_version(storage: Storage) -> int:
+    """Return the number of the newest version; 0 for none."""
+    return _from(storage, _hint(storage) or 0)
+
+
+def _from(storage: Storage, newest: int) -> int:
+    while storage.head(version_path(newest + 1)) is not None:
+        newest += 1
+    return newest
 
 
 def load(storage: Storage) -> TableMetadata | None:
@@ -123,14 +134,12 @@ def load(storage: Storage) -> TableMetadata | None:
 
     Raises `UnsupportedTableError` if another program has changed the metadata, `CorruptionError` if it cannot be read.
     """
-    hinted = _hint(storage)
-    number = newest = hinted or 0
-    while storage.head(version_path(newest + 1)) is not None:
-        newest += 1
+    hinted = _hint(storage) or 0
+    newest = _from(storage, hinted)
     if not newest:
         _refuse_others(storage)
         return None
-    if newest != number:
+    if newest != hinted:
         _put_hint(storage, newest)
     path = version_path(newest)
     try:
@@ -138,18 +147,18 @@ def load(storage: Storage) -> TableMetadata | None:
         found = TableMetadata(newest, raw)
         refuse_foreign(found, storage.location)
         _refuse_malformed(found)
-    except (*_UNREADABLE, ObjectNotFoundError) as error:
+    except (*UNREADABLE, ObjectNotFoundError) as error:
         raise CorruptionError(
             f"The table's Iceberg metadata cannot be read: {error!s:.200}",
             table=storage.location,
             path=path,
-            hint=_AGAIN,
+            hint=AGAIN,
         ) from error
     return found
 
 
 def _refuse_malformed(found: TableMetadata) -> None:
-    """Raise one of `_UNREADABLE` unless the metadata has what a sync looks at: a person may have written it."""
+    """Raise one of `UNREADABLE` unless the metadata has what a sync looks at: a person may have written it."""
     raw = found.raw
     numbers = [raw[name] for name in ("last-sequence-number", "last-updated-ms", "last-column-id", "current-schema-id")]
     texts = [raw["location"], *found.properties.values()]
@@ -193,7 +202,7 @@ def store(storage: Storage, made: TableMetadata) -> bool:
 
 def refuse_foreign(found: TableMetadata, table: str) -> None:
     """Raise `UnsupportedTableError` unless this project made every snapshot and chose the current state: the newest snapshot with its schema."""
-    what = _foreign(found)
+    what = foreign(found)
     if not what:
         return
     raise UnsupportedTableError(
@@ -204,7 +213,7 @@ def refuse_foreign(found: TableMetadata, table: str) -> None:
     )
 
 
-def _foreign(found: TableMetadata) -> str:
+def foreign(found: TableMetadata) -> str:
     """Return what another program has made; empty for nothing."""
     raw, snapshots = found.raw, found.snapshots
     foreign = [one for one in snapshots if INSTANT not in (one.get("summary") or {})]
@@ -234,7 +243,14 @@ def _put_hint(storage: Storage, number: int) -> None:
 
 
 def _refuse_others(storage: Storage) -> None:
-    """Refuse a folder ``metadata`` that is a partition, or that has Iceberg metadata of a catalog."""
+    """Refuse a folder ``metadata`` that is a partition, or that has Iceberg metadata of a catalog; and a file of this name."""
+    if storage.head(FOLDER) is not None:
+        raise UnsupportedTableError(
+            "The table's folder has a file of the name metadata, which Iceberg metadata needs for its folder",
+            table=storage.location,
+            path=FOLDER,
+            hint="Nothing was changed. Move the file away, and sync again.",
+        )
     names, _ = storage.list_names(FOLDER)
     other = [name for name in names if name.startswith(".hoodie") or name.endswith((".metadata.json", ".parquet"))]
     if other:
@@ -242,5 +258,5 @@ def _refuse_others(storage: Storage) -> None:
             f"The folder metadata/ of the table is in use: it has {other[0]}",
             table=storage.location,
             path=f"{FOLDER}/{other[0]}",
-            hint="Iceberg metadata needs this folder. Nothing was changed.",
+            hint="Iceberg metadata needs this folder. Nothing was changed. Move the file away if no program needs it, and sync again.",
         )

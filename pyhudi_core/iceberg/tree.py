@@ -18,7 +18,7 @@ from typing import Any
 
 from pyhudi_core.errors import CorruptAvroError
 from pyhudi_core.formats.avro.container import DECODE_ERRORS
-from pyhudi_core.iceberg import manifests
+from pyhudi_core.iceberg import manifests, table_metadata
 from pyhudi_core.iceberg.bounds import encoded
 from pyhudi_core.iceberg.manifests import ADDED, DELETED, EXISTING, Entry
 from pyhudi_core.iceberg.partition_spec import PartitionSpec, SpecField
@@ -81,7 +81,7 @@ class Tree:
             raise CorruptAvroError(
                 "A manifest list of the table's Iceberg metadata was not written by this project",
                 path=path,
-                hint="Delete the folder metadata/ of the table, and sync again; no data is lost.",
+                hint=table_metadata.AGAIN,
             )
         return cls(root, read, [ManifestLeaf(first, line) for first, line in zip(firsts, live, strict=True)])
 

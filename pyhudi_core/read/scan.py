@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +16,7 @@ from pyhudi_core.engine.choice import frame_of, root_for
 from pyhudi_core.errors import InvalidOptionError, SchemaMismatchError, at_table, columns_named, needing
 from pyhudi_core.file_groups.skeletons import open_base
 from pyhudi_core.file_groups.slice import FileSlice
+from pyhudi_core.lazy import lazy
 from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
@@ -30,6 +31,11 @@ from pyhudi_core.read.tasks import Task, first_rows, tasks_for
 from pyhudi_core.runtime.base import Executor
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.storage.base import Storage
+
+if TYPE_CHECKING:
+    from pyhudi_core.read import duckdb_view
+else:
+    duckdb_view = lazy("pyhudi_core.read.duckdb_view")
 
 _NAMED = 3
 """The maximum number of columns in the printed line of a scan."""
@@ -158,9 +164,9 @@ class Scan(Conversions):
     def to_duckdb(self, name: str, connection: Any = None) -> Any:
         """Make the scan a view of a DuckDB connection, by default of a new one. Returns the connection.
 
-        Each query of the view reads only the columns and files that it needs, as with `to_dataset`. An existing view of that name is replaced. The
-        rows are those of this scan; for newer rows, make the view again. Raises `MissingExtraError` if DuckDB is not installed, and
-        `InvalidOptionError` if the name or the connection is not valid.
+        Each query of the view reads only the columns and files that it needs, as with `to_dataset`. The rows are those of this scan; for newer
+        rows, make the view again: it replaces the older one. Raises `MissingExtraError` if DuckDB is not installed, and `InvalidOptionError` if the
+        name or the connection is not valid, or if the connection has a table, or a stored view, of this name.
         """
         if connection is None:
             with needing("duckdb", "to_duckdb()"):
@@ -171,7 +177,7 @@ class Scan(Conversions):
                 f"to_duckdb takes the name of a view and a connection, not {name!r} and {type(connection).__name__}",
                 hint="Write scan.to_duckdb('orders', duckdb.connect('file.duckdb')).",
             )
-        return connection.register(name, self.to_dataset())
+        return duckdb_view.made(connection, name, self.to_dataset())
 
     def count(self) -> int:
         """Return the number of rows. A file whose rows all count is not read; of other files, only the deciding columns are read."""

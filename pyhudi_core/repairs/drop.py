@@ -303,7 +303,11 @@ class _Dropping:
         folders = {info.path.partition("/")[0] for info in files.all if "/" in info.path}
         for folder in sorted(folders):
             storage.remove_empty_folders(folder)
-        return DroppedTable(context.table, len(files.all), files.bytes, files.left)
+        # The drop's own heartbeat and its decision are not of the table: the plan did not count them.
+        records = [info.path for info in files.hoodie if info.path.startswith(f"{layout.COMMIT_RECORD}.")]
+        own = {layout.heartbeat(self.transaction.requested_time), max(records, default="")}
+        dropped = [info for info in files.all if info.path not in own]
+        return DroppedTable(context.table, len(dropped), sum(info.size for info in dropped), files.left)
 
     def _refuse_other(self, _number: int) -> None:
         """Raise `CommitAbortedError` unless the table is still the one that this process drops: the process may have been paused for a long time."""

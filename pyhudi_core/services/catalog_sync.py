@@ -6,18 +6,18 @@ it (``hoodie.datasource.hive_sync.enable``); `CatalogSync.sync` works for any ta
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from pyhudi_core.errors import CatalogError, UnsupportedTableError, at_table
+from pyhudi_core.errors import CatalogError, InvalidOptionError, UnsupportedTableError, at_table
 from pyhudi_core.lazy import lazy_in
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.option import options_of
 from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 from pyhudi_core.options import WriteOptions
-from pyhudi_core.options.catalog import MANIFEST, CatalogOptions
+from pyhudi_core.options.catalog import GLUE, MANIFEST, CatalogOptions
 from pyhudi_core.services.progress import ServiceProgress, silent
 from pyhudi_core.services.service import Execution, Figures, Refused, ServiceResult, TableService, Turn
 from pyhudi_core.transaction.commit import ask_gate
@@ -143,11 +143,13 @@ class CatalogSync(TableService[CatalogResult]):
             uris: the metastores.
             progress: as for `run`.
 
-        Raises `UnsupportedTableError` for a table that a catalog cannot have, and if the name belongs to another table, which stays unchanged. Raises
-        `CatalogError` if the catalog does not answer or refuses. The Hudi table does not depend on the catalog, and the next sync continues.
+        Raises `InvalidOptionError` for an argument that the mode does not use; `UnsupportedTableError` for a table that a catalog cannot have, and if
+        the name belongs to another table, which stays unchanged; `CatalogError` if the catalog does not answer or refuses. The Hudi table does not
+        depend on the catalog, and the next sync continues.
         """
         asked = {"mode": mode, "database": database, "table": table, "uris": uris}
         given = {field: text for field, text in asked.items() if text is not None}
+        refuse_ignored(mode or self.context.options.catalog.mode, given)
         checked = WriteOptions.parse({_KEYS[field]: text for field, text in given.items()}).catalog
         options = self.context.options
         catalog = replace(options.catalog, **{field: getattr(checked, field) for field in given})
@@ -196,6 +198,17 @@ class CatalogSync(TableService[CatalogResult]):
 
     def _nothing(self, why_not: str) -> CatalogResult:
         return CatalogResult(why_not=why_not)
+
+
+def refuse_ignored(mode: str, given: Collection[str]) -> None:
+    """Raise `InvalidOptionError` for arguments that a sync of this mode would ignore."""
+    used = {MANIFEST: frozenset[str](), GLUE: frozenset({"database", "table"})}.get(mode)
+    ignored = sorted({"database", "table", "uris"}.intersection(given) - used) if used is not None else []
+    if ignored:
+        raise InvalidOptionError(
+            f"A sync with the mode {mode!r} does not use {', '.join(ignored)}",
+            hint=f"Leave {'them' if ignored[1:] else 'it'} out, or give another mode. Nothing was changed.",
+        )
 
 
 def _planned(found: sync.CatalogDifference) -> CatalogPlan:

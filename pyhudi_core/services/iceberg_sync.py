@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pyhudi_core.errors import InvalidOptionError, UnsupportedTableError
+from pyhudi_core.errors import CorruptionError, UnsupportedTableError
 from pyhudi_core.lazy import lazy_in
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.printing import printable
@@ -39,7 +39,7 @@ class IcebergPlan:
         undone: requested times of undone commits that the metadata still has.
         cleans: the cleans that deleted files of snapshots.
         reason: why the sync would read the complete state from its files; empty if the new commits are enough.
-        refused: whether the sync is refused: Iceberg cannot represent the table, or the metadata belongs to another program.
+        refused: whether the sync is refused: Iceberg cannot represent the table, or the metadata is damaged or belongs to another program.
     """
 
     commits: tuple[Instant, ...] = ()
@@ -59,7 +59,7 @@ class IcebergPlan:
 
     def __str__(self) -> str:
         if not self:
-            return f"Nothing to sync: {self.why_not}"
+            return f"{'The sync would be refused' if self.refused else 'Nothing to sync'}: {self.why_not}"
         parts = ", ".join(f"{number:,} {name}" for name, number in self.figures.items() if number)
         return f"Sync {parts or 'the state'}" + (f"; {self.reason}, so all files are listed" if self.reason else "")
 
@@ -109,17 +109,22 @@ class IcebergSync(TableService[IcebergResult]):
     summary = "bring the Iceberg metadata beside the table to its newest state"
     turns = ("iceberg.automatic",)
 
-    def plan(self) -> IcebergPlan:
-        """Return what `run` would do now; nothing for a table without metadata. Changes nothing, except that it corrects a version hint that a dead
-        process left.
+    def plan(self, *, first: bool = False) -> IcebergPlan:
+        """Return what `run` would do now: nothing for a table without metadata. With ``first``, return what `sync` would do: it makes metadata.
+
+        Makes the new version in memory, so that the plan is refused as the sync would be. Changes nothing, except that it corrects a version hint
+        that a dead process left.
         """
+        mendable = True
         try:
-            if not self._wanted():
+            if not first and not self._wanted():
                 return IcebergPlan(why_not=_NONE)
+            mendable = False  # no option changes the kind of table
             sync.refuse_unfit(self.context)
+            mendable = True
             found = sync.to_do(self.context)
-        except UnsupportedTableError as error:
-            return IcebergPlan(why_not=error.message, refused=Refused(error, mendable=False))
+        except (CorruptionError, UnsupportedTableError) as error:
+            return IcebergPlan(why_not=error.message, refused=Refused(error, mendable))
         why_not = "" if found else _NEWEST
         return IcebergPlan(found.commits, found.undone, found.cleans, found.again, why_not)
 
@@ -136,13 +141,10 @@ class IcebergSync(TableService[IcebergResult]):
             progress: as for `run`.
 
         Raises `UnsupportedTableError` for a table that Iceberg cannot show (the message names the column or the kind of table), and for metadata or a
-        table of another program, which stay unchanged; `TableError` if the catalog refuses.
+        table of another program, which stay unchanged; `InvalidOptionError` for what is no catalog; `TableError` if the catalog refuses.
         """
-        if bool(name) != (catalog is not None):
-            raise InvalidOptionError(
-                "A catalog and the name of the table there go together",
-                hint='Give both: sync(catalog, "sales.orders").',
-            )
+        if name or catalog is not None:
+            catalogs.refuse_unfit(catalog, name)
         synced = sync.sync(self.context, progress or silent)
         done = _result(synced)
         if catalog is None:

@@ -5,12 +5,16 @@ It runs only if no table was found, and lists few folders.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import partial
+from itertools import islice
 
-from pyhudi_core.errors import ConfigError, HudiError, TableError, TableNotFoundError
+from pyhudi_core.errors import ConfigError, HudiError, InvalidOptionError, TableError, TableNotFoundError
 from pyhudi_core.model.file_names import PARTITION_METAFILE, parse_data_file
+from pyhudi_core.runtime.base import Executor
+from pyhudi_core.storage.at_once import each
 from pyhudi_core.storage.base import Folder, Storage
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.storage.own_part import HOODIE, is_table, own_part
@@ -84,12 +88,48 @@ def refuse_other_place(storage: Storage) -> None:
         )
 
 
+def refuse_file(storage: Storage) -> None:
+    """Raise `InvalidOptionError` if the location of a lake is a file."""
+    if _is_file(storage.location, _options_of(storage)):
+        raise InvalidOptionError(
+            f"{storage.location} is a file, not a folder with tables", hint="Give the folder of a lake."
+        )
+
+
+def _is_file(place: str, options: Mapping[str, str]) -> bool:
+    above = _parent(place)
+    try:
+        return above is not None and open_storage(above, options).head(_name(place)) is not None
+    except HudiError:
+        return False
+
+
+def refuse_inside(storage: Storage, executor: Executor) -> None:
+    """Raise `TableError` if a new table here would be in the folder of another table, or in a ``.hoodie``: the other table would hide it from lakes,
+    and its Iceberg metadata and partitions are there.
+
+    A level that may not be read counts as one without a table.
+    """
+    place, options = storage.location, _options_of(storage)
+    above = list(islice(_levels_above(place), _LEVELS))
+    found = each(storage, executor, partial(_is_table_at, options), above)
+    table = next((level for level, is_there in zip(above, found, strict=True) if is_there), "")
+    if table or HOODIE in place.split("/"):
+        raise TableError(
+            f"A new table cannot be made here: the folder is in that of the table {table}"
+            if table
+            else f"A new table cannot be made here: the location has a part {HOODIE}, which belongs to another table",
+            table=place,
+            hint="Nothing was changed. Give the new table a folder of its own, beside the other one.",
+        )
+
+
 def _what_is_there(place: str, options: Mapping[str, str]) -> tuple[str, str]:
     above = _parent(place)
     name = _name(place)
     storage = open_storage(place, options)
     top = storage.list_folder("")
-    if above is not None and not (top.objects or top.folders) and open_storage(above, options).head(name) is not None:
+    if not (top.objects or top.folders) and _is_file(place, options):
         return "it is a file", "Give the folder of the table. To import a file: pyhudi import LOCATION FILE."
     found = _looked_through(storage, top)
     other = _others(storage, top, found) or (_part_of(place, options) if found.anything else None)
@@ -178,14 +218,22 @@ def _foreign(read: str) -> str:
 
 
 def _table_above(place: str, options: Mapping[str, str]) -> str | None:
+    levels = islice(_levels_above(place), _LEVELS)
+    return next((above for above in levels if open_storage(above, options).head(_PROPERTIES) is not None), None)
+
+
+def _is_table_at(options: Mapping[str, str], place: str) -> bool:
+    try:
+        return open_storage(place, options).head(_PROPERTIES) is not None
+    except HudiError:
+        return False
+
+
+def _levels_above(place: str) -> Iterator[str]:
     above = _parent(place)
-    for _ in range(_LEVELS):
-        if above is None:
-            return None
-        if open_storage(above, options).head(_PROPERTIES) is not None:
-            return above
+    while above is not None:
+        yield above
         above = _parent(above)
-    return None
 
 
 def _misspelt(above: str, name: str, options: Mapping[str, str]) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """A sync of the Iceberg metadata that dies at any call: readers see the state before or after, and the next sync finishes it.
 
-The world is simulated, where no other engine reads. So the files that the metadata names are compared with those of the table; `iceberg_walk` has
-the other engines.
+The world is simulated, where no other engine reads. So all that the metadata says of each file is compared with what a sync that begins anew would say;
+`iceberg_walk` has the other engines.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from reliability.crash_scenarios import audit
 from reliability.real_table import FULL, Row, TableSetup, TableWorld, orders, world_with_rows
 from reliability.service_runs import crash, crash_scenario
 
-from pyhudi_core.iceberg import retention, table_metadata
-from pyhudi_core.iceberg.file_changes import every_file
-from pyhudi_core.iceberg.tree import Tree
+from pyhudi_core.iceberg import table_metadata
+from pyhudi_core.iceberg.file_changes import every_file, statistics_of
+from pyhudi_core.iceberg.new_version import NewVersion
 from pyhudi_core.testing import Profile, SimOptions
 from pyhudi_core.testing.crash_cases import Audit, CrashPlan
 from pyhudi_core.write.states import load
@@ -46,22 +46,37 @@ def next_sync(world: TableWorld) -> None:
     sync(world)
 
 
-def named(world: TableWorld) -> tuple[set[str], set[str]]:
-    """The data files that the newest version names, and those of the table."""
+def states(world: TableWorld) -> tuple[dict[str, object], dict[str, object]]:
+    """What the newest version says of each data file (rows, bytes, partition, metrics), and what a sync that begins anew would say. Reads the
+    manifests of every kept snapshot.
+    """
     context = world.table()._opened.context()
     found = table_metadata.load(context.storage)
     assert found is not None
     assert found.current is not None
-    root = retention.location_of(context)
-    tree = Tree.open(root, retention.reader_of(context.storage, root), found.current["manifest-list"])
-    there = {entry["data_file"]["file_path"].removeprefix(f"{root}/") for entry in tree.every_file()}
-    return there, {file.path for file in every_file(context, load(context))}
+    version = NewVersion.after(context, found, load(context))
+    files: dict[int, dict[str, object]] = {}
+    for one in found.snapshots:
+        version.go_on(one)
+        entries = [entry["data_file"] for entry in version.tree.every_file()]
+        files[one["snapshot-id"]] = {entry["file_path"]: plain(entry) for entry in entries}
+    anew = NewVersion.after(context, None, version.state)
+    anew.take_columns(None)
+    there = every_file(context, version.state)
+    made = anew.made(version.state.timeline.commits[-1], statistics_of(context, version.state, there, anew.spec()))
+    wanted = [made.entry(file)[1]["data_file"] for file in there]
+    return files[found.current["snapshot-id"]], {entry["file_path"]: plain(entry) for entry in wanted}
+
+
+def plain(entry: dict[str, object]) -> object:
+    """An entry without fields that have no value, which a manifest shows as null."""
+    return {name: value for name, value in entry.items() if value is not None}
 
 
 def audited(world: TableWorld, rows: Hashable) -> Audit:
     found = audit(world, rows)
-    there, wanted = named(world)
-    wrong = () if there == wanted else (f"the metadata names {there - wanted} and not {wanted - there}",)
+    said, wanted = states(world)
+    wrong = () if said == wanted else (f"the metadata says {said} and not {wanted}",)
     return Audit((*found.problems, *wrong), found.leaks, found.left_overs)
 
 

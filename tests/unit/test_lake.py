@@ -58,6 +58,9 @@ def test_a_lake_that_is_not_there_has_no_table_and_a_table_is_no_lake(lake: hudi
     assert hudi.lake(tmp_path / "absent").list() == ()
     with pytest.raises(InvalidOptionError, match="is a table, not a folder with tables"):
         hudi.lake(lake.location_of("orders")).list()
+    (tmp_path / "file").write_text("a file")
+    with pytest.raises(InvalidOptionError, match="is a file, not a folder with tables"):
+        hudi.lake(tmp_path / "file").list()
 
 
 @pytest.mark.parametrize(

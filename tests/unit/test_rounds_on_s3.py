@@ -95,7 +95,7 @@ def test_rounds_are_the_longest_chain_of_requests_that_do_not_overlap() -> None:
 
 
 def test_a_create(store: CountedS3) -> None:
-    assert_within(store, lambda: create(store, new_place()), 41, 13)
+    assert_within(store, lambda: create(store, new_place()), 42, 13)
 
 
 def test_an_upsert_of_one_row(store: CountedS3) -> None:

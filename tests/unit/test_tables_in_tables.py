@@ -1,5 +1,5 @@
 """A table in the folder of another one, such as ``sales/eu`` in ``sales``: all that walks a table passes over it, all that walks a lake
-finds it, and no write of one goes into the folder of the other."""
+finds it, and no write of one goes into the folder of the other. None is made in the folder of a table: the outer table was made later."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from support.disk import contents
 from support.tables import create_plain
 
 import pyhudi_core as hudi
-from pyhudi_core.errors import TableError, UnsafePathError
+from pyhudi_core.errors import InvalidOptionError, TableError, UnsafePathError
 from pyhudi_core.lake_tables import tables_below
 from pyhudi_core.runtime.system import SerialExecutor
 from pyhudi_core.storage.local import LocalStorage
@@ -25,13 +25,13 @@ NOW_MS = 4_000_000_000_000
 def tables(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[hudi.HudiTable, hudi.HudiTable]:
     """The tables ``sales`` and ``sales/eu``; the outer one has partitions or none. Each has rows, and an unfinished file of a dead writer."""
     found = []
-    for place, key in ((tmp_path / "sales", 1), (tmp_path / "sales" / "eu", 7)):
+    for place, key in ((tmp_path / "sales" / "eu", 7), (tmp_path / "sales", 1)):
         by = {} if request.param is None else {"partition_by": request.param}
         table = create_plain(str(place), SCHEMA, "id", **by)
         table.upsert(pa.table({"id": [key], "region": ["us"]}, schema=SCHEMA))
         (place / ".pyhudi-1.tmp").write_bytes(b"")
         found.append(table)
-    return found[0], found[1]
+    return found[1], found[0]
 
 
 def test_what_walks_a_table_passes_over_the_table_inside(tables: tuple[hudi.HudiTable, hudi.HudiTable]) -> None:
@@ -89,8 +89,8 @@ def _row(key: int, land: str, city: str) -> pa.Table:
 @pytest.mark.parametrize("inner", ["de", "de/bonn"])
 def test_rows_whose_partition_is_another_table_are_refused_before_a_file_is_written(inner: str, enabled: str) -> None:
     place = f"memory://inside/{inner.replace('/', '-')}-{enabled}"
-    outer = table_of_places(place, **{"hoodie.metadata.enable": enabled})
     other = table_of_places(f"{place}/{inner}")
+    outer = table_of_places(place, **{"hoodie.metadata.enable": enabled})
     other.upsert(_row(1, "fr", "nancy"))
     outer.upsert(_row(1, "fr", "nancy"))
     before = [str(instant) for instant in outer.timeline]
@@ -107,8 +107,8 @@ def test_rows_whose_partition_is_another_table_are_refused_before_a_file_is_writ
 
 
 def test_a_table_below_a_partition_is_in_nobodys_way() -> None:
-    outer = table_of_places("memory://inside/below")
     inner = table_of_places("memory://inside/below/de/bonn/x")
+    outer = table_of_places("memory://inside/below")
     inner.upsert(_row(1, "fr", "nancy"))
 
     outer.upsert(_row(2, "de", "bonn"))
@@ -117,13 +117,38 @@ def test_a_table_below_a_partition_is_in_nobodys_way() -> None:
     assert outer.check().ok and inner.check().ok
 
 
-def test_no_table_is_made_in_a_partition_of_another() -> None:
-    outer = table_of_places("memory://inside/partition")
-    outer.upsert(_row(1, "de", "bonn"))
+INSIDE = ("inner", "metadata", "de", "de/bonn", "de/bonn/x", ".hoodie/x", ".hoodie/metadata/x")
 
-    for inner in ("de", "de/bonn"):
-        with pytest.raises(
-            TableError, match="data files of a Hudi table.*partition of another table, choose a folder outside"
-        ):
-            table_of_places(f"memory://inside/partition/{inner}")
+
+@pytest.mark.parametrize("kind", ["disk", "memory"])
+def test_no_table_is_made_in_the_folder_of_another_by_any_door(kind: str, tmp_path: Path) -> None:
+    lake = hudi.lake(tmp_path / "lake" if kind == "disk" else "memory://no-table-in-a-table")
+    outer = lake.create("crm/orders", PLACES, "id", partition_by=["land", "city"], options=NOT_HIVE)
+    outer.upsert(_row(1, "de", "bonn"))
+    lake.create("other", PLACES, "id")
+    before = contents(tmp_path)
+    doors = (
+        lambda name: hudi.create_table(f"{outer.location}/{name}", PLACES, "id"),
+        lambda name: hudi.create_table(f"{outer.location}/{name}", PLACES, "id", exist_ok=True),
+        lambda name: lake.create(f"crm/orders/{name}", PLACES, "id"),
+        lambda name: lake.create_or_open(f"crm/orders/{name}", PLACES, "id"),
+        lambda name: hudi.lake(f"{outer.location}/de").create(name, PLACES, "id"),
+        lambda name: hudi.bootstrap(str(tmp_path), f"{outer.location}/{name}", "id"),
+        lambda name: hudi.sql(f'CREATE TABLE crm."orders/{name}" (id BIGINT) USING hudi', lake),
+    )
+    for place, door in enumerate(doors):
+        for name in INSIDE:
+            with pytest.raises(
+                (TableError, InvalidOptionError), match="in that of the table|names no table|."
+            ) as refused:
+                door(name)
+            assert refused.value.hint, (place, name)
+    if kind == "disk":
+        for name in INSIDE:
+            with pytest.raises(InvalidOptionError):
+                lake.rename("other", f"crm/orders/{name}")
+    with pytest.raises(TableError, match=r"has a part \.hoodie"):
+        hudi.create_table(f"{lake.location}/free/.hoodie/x", PLACES, "id")
+    assert contents(tmp_path) == before
+    assert lake.list() == ("crm/orders", "other")
     assert outer.scan().count() == 1

@@ -7,11 +7,13 @@ import socket
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import boto3
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 from moto import mock_aws
 from moto.core import set_initial_no_auth_action_count
 from support.tables import ORDERS, create_plain, in_memory, orders
@@ -20,8 +22,18 @@ from support.thrift_metastore import Metastore, serving
 import pyhudi_core as hudi
 from pyhudi_core.catalog.columns import may_become
 from pyhudi_core.catalog.glue import GlueCatalog
+from pyhudi_core.catalog.metastore import MetastoreCatalog
 from pyhudi_core.catalog.partitions import every_folder, values_of
-from pyhudi_core.catalog.wanted import LAST_COMMIT, LAST_COMPLETION, PROVIDER, SCHEMA, SyncedTable, tables_of
+from pyhudi_core.catalog.wanted import (
+    DROPS_PARTITIONS,
+    LAST_COMMIT,
+    LAST_COMPLETION,
+    PROVIDER,
+    SCHEMA,
+    SyncedTable,
+    tables_of,
+)
+from pyhudi_core.cli.main import main
 from pyhudi_core.errors import CatalogError, InvalidOptionError, UnsupportedTableError
 from pyhudi_core.options import WriteOptions
 
@@ -501,6 +513,100 @@ def test_a_sync_that_finds_another_one_at_its_end_looks_again(hms: Place) -> Non
     metastore.drop_partitions_req = dropped_and_added_again  # type: ignore[method-assign]
     hms.of(table).catalog.sync()
     assert days(hms) == ["a"]
+
+
+def test_a_partition_stays_missing_neither_behind_a_slow_sync_nor_behind_one_that_died(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sync drops b; before its request arrives, a commit writes to b again, and another sync brings it. Then the first sync dies."""
+    table, hour_ms = new(), 3_600_000
+    place.of(table).catalog.sync()
+    table.delete_partitions(["day=b"])
+    slow = place.of(table).catalog
+    kind: Any = MetastoreCatalog if place.metastore else GlueCatalog
+    real = kind.drop
+
+    def dies(catalog: Any, there: Any, values: Any) -> None:
+        monkeypatch.setattr(kind, "drop", real)
+        table.insert(orders((3, "b")))
+        assert place.of(table).catalog.sync().reason == "a sync that drops partitions has not ended"
+        assert days(place) == ["a", "b"]
+        real(catalog, there, values)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(kind, "drop", dies)
+    with pytest.raises(KeyboardInterrupt):
+        slow.sync()
+    assert days(place) == ["a"]
+    assert place.of(table).catalog.sync().added == 1
+    assert days(place) == ["a", "b"]
+    assert DROPS_PARTITIONS in place.parameters()
+    assert not place.of(table).catalog.sync()
+
+    later = place.of(table)
+    clock = type(later.catalog.context.runtime.clock)
+    now = clock.now_ms
+    monkeypatch.setattr(clock, "now_ms", lambda self: now(self) + 2 * hour_ms)
+    assert later.catalog.sync()
+    assert DROPS_PARTITIONS not in place.parameters()
+    assert not place.of(table).catalog.sync()
+    table.insert(orders((4, "c")))
+    assert place.of(table).catalog.sync().reason == ""
+
+
+def test_what_others_say_of_a_partition_stays_when_it_is_changed(place: Place) -> None:
+    table = make(pa.schema([("id", pa.int64()), ("day", pa.string()), ("n", pa.int32())]))
+    table.insert(pa.table({"id": [1], "day": ["a"], "n": pa.array([1], pa.int32())}))
+    place.of(table).catalog.sync()
+    metastore = place.metastore
+
+    def told(**changes: Any) -> dict[str, str]:
+        """Change what the partition says, and return its parameters."""
+        if metastore is not None:
+            raw = metastore.parts["lake", "t"]["a",]
+            raw.parameters |= changes.pop("parameters", {})
+            raw.sd.location = changes.pop("location", raw.sd.location)
+            return dict(raw.parameters)
+        where = {"DatabaseName": "lake", "TableName": "t"}
+        found = _glue().get_partitions(**where)["Partitions"][0]
+        descriptor = found["StorageDescriptor"] | {
+            "Location": changes.get("location", found["StorageDescriptor"]["Location"])
+        }
+        given = {"Values": ["a"], "StorageDescriptor": descriptor}
+        given["Parameters"] = found.get("Parameters", {}) | changes.get("parameters", {})
+        _glue().update_partition(**where, PartitionValueList=["a"], PartitionInput=given)
+        return dict(given["Parameters"])
+
+    told(parameters={"classification": "hudi", "owner.team": "sales"})
+    table.alter(retype={"n": pa.int64()})
+    assert place.of(table).catalog.sync()
+    assert place.partitions()["a",][1][-1] == "bigint"
+    assert told().items() >= {"classification": "hudi", "owner.team": "sales"}.items()
+    told(location="file:/elsewhere")
+    table.upsert(pa.table({"id": [1], "day": ["a"], "n": pa.array([2], pa.int64())}))
+    assert place.of(table).catalog.sync().altered == 1
+    assert place.partitions()["a",][0] == f"{table.location}/day=a"
+    assert told().items() >= {"classification": "hudi", "owner.team": "sales"}.items()
+
+
+@pytest.mark.parametrize(
+    ("mode", "argument"), [("manifest", "uris"), ("manifest", "database"), ("glue", "uris"), ("manifest", "table")]
+)
+def test_an_argument_that_a_sync_would_ignore_is_refused_by_both_doors(
+    mode: str, argument: str, tmp_path: Path
+) -> None:
+    table = make_at(tmp_path)
+    text = "thrift://here:1" if argument == "uris" else "sales"
+    with pytest.raises(InvalidOptionError, match=f"does not use {argument}"):
+        table.catalog.sync(mode, **{argument: text})
+    flag = {"table": "name"}.get(argument, argument)
+    for more in ([], ["--plan"]):
+        done = CliRunner().invoke(main, ["catalog-sync", table.location, "--mode", mode, f"--{flag}", text, *more])
+        assert (done.exit_code, f"does not use {argument}" in done.output) == (2, True), done.output
+
+
+def make_at(folder: Path) -> hudi.HudiTable:
+    return create_plain(str(folder / "t"), ORDERS, "id", "day")
 
 
 def test_a_database_that_is_missing_is_created_or_named(place: Place) -> None:

@@ -169,3 +169,26 @@ def test_a_list_of_files_of_a_table_whose_rows_are_elsewhere_is_refused(tmp_path
     table = hudi.open_table(tmp_path / "t")
     with pytest.raises(UnsupportedTableError, match="its base files have only the meta columns"):
         table.catalog.sync("manifest")
+
+
+def test_a_view_hides_no_table_and_no_stored_view_of_the_connection(table: hudi.HudiTable, tmp_path: Path) -> None:
+    connection = duckdb.connect(str(tmp_path / "file.duckdb"))
+    for statement in (
+        "CREATE TABLE Orders AS SELECT 42 AS x",
+        "CREATE VIEW stored AS SELECT 1 AS x",
+        "CREATE SCHEMA other",
+    ):
+        connection.execute(statement)
+    connection.execute("CREATE TABLE other.elsewhere AS SELECT 1 AS x")
+    connection.execute("CREATE TEMP TABLE passing AS SELECT 1 AS x")
+    scan = table.scan(meta=False)
+    for name in ("orders", "stored", "passing"):
+        with pytest.raises(InvalidOptionError, match=f"{name}.*(hide|already exists)") as refused:
+            scan.to_duckdb(name, connection)
+        assert "name" in str(refused.value.hint)
+    assert connection.sql("SELECT x FROM orders").fetchall() == [(42,)]
+    for name in ("elsewhere", "again", "again"):
+        assert scan.to_duckdb(name, connection).sql(f"SELECT count(*) FROM {name}").fetchall() == [(100,)]
+    connection.close()
+    with pytest.raises(InvalidOptionError, match="already closed"):
+        scan.to_duckdb("orders", connection)

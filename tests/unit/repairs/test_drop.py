@@ -48,7 +48,8 @@ def test_the_plan_counts_every_file_and_the_drop_deletes_them(table: hudi.HudiTa
     assert plan.savepoints == (table.timeline.commits[0].requested_time,)
     assert str(plan).startswith("Delete the table for good"), str(plan)
     assert files(Path(table.location)) == there
-    assert table.drop()
+    dropped = table.drop()
+    assert dropped.files == plan.files
     assert files(Path(table.location)) == []
     assert not hudi.table_exists(table.location)
 
@@ -77,8 +78,10 @@ def test_files_of_others_and_tables_inside_stay(table: hudi.HudiTable) -> None:
     (folder / "README.md").write_text("mine")
     (folder / "metadata").mkdir()
     (folder / "metadata" / "v1.metadata.json").write_text("{}")
-    inside = hudi.create_table(folder / "archive" / "2025", ORDERS, "id", "day")
-    inside.upsert(orders((3, "a", 1.0)))
+    made = hudi.create_table(folder.parent / "made", ORDERS, "id", "day")
+    made.upsert(orders((3, "a", 1.0)))
+    (folder / "archive").mkdir()
+    inside = hudi.open_table(Path(made.location).rename(folder / "archive" / "2025"))
     beside = hudi.create_table(folder.parent / "orders2", ORDERS, "id", "day")
     kept = [*files(folder / "archive"), *files(Path(beside.location))]
     done = table.drop()
