@@ -37,8 +37,8 @@ class Wrapped:
 
     Attributes:
         kind: the name of the wrapper; empty for values that are damaged.
-        places: the numbers of their deletes.
-        values: one for each of the places, in the wrapper's type.
+        places: for each value the number of its delete.
+        values: the values, in the wrapper's type.
     """
 
     kind: str
@@ -236,7 +236,7 @@ def _by_kind(values: Iterable[tuple[int, str, Any]]) -> tuple[Wrapped, ...]:
 
 
 def _fits(kind: str, value: Any) -> bool:
-    """fastavro reads ints of any size."""
+    """Say whether the wrapper can have this value: fastavro reads ints of any size."""
     return kind not in ("IntWrapper", "LocalDateWrapper") or -(2**31) <= value < 2**31
 
 
