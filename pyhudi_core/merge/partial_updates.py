@@ -5,7 +5,7 @@ rows: `MergeLaw` decides which version wins. If both versions are rows, the winn
 (``IGNORE_DEFAULTS``) or marked as not available (``FILL_UNAVAILABLE``). So late rows fill gaps, too. Meta columns come from the winner. If one
 version is a delete, nothing is filled.
 
-Hudi also fills a value that equals a default of the schema by identity in Java, so only booleans and small whole numbers. Spark writes no such
+Hudi also fills a value that is the same Java object as a default of the schema, so only booleans and small whole numbers. Spark writes no such
 defaults.
 """
 
@@ -62,7 +62,7 @@ class PartialUpdates:
 
 
 def _differ(before: pa.Table, after: pa.Table) -> Mask:
-    """Return which rows were changed by the filling, apart from meta columns. In nested values only nulls are filled."""
+    """Return which rows the filling changed, apart from meta columns. In nested values only nulls are filled."""
     found = none_of(before)
     for name in before.column_names:
         if name in META_FIELDS:
@@ -76,7 +76,8 @@ def _differ(before: pa.Table, after: pa.Table) -> Mask:
 
 @dataclass(frozen=True, slots=True)
 class PartialUpdateLaw(MergeLaw):
-    """The law of version 9 with such a merger, for pairs with a delete: a delete without an ordering value makes the newer version win."""
+    """The law of version 9 with a mode of partial updates, for pairs with a delete: a delete without an ordering value makes the newer version
+    win."""
 
     def newer_wins(
         self, newer: Versions, older: Versions, *, in_logs: bool = False, mixed: Mask | bool = False

@@ -76,7 +76,7 @@ def _types(types: Mapping[str, pa.DataType]) -> str:
 
 
 def _kept(made: pa.Table, older: pa.Table) -> Mask:
-    """Return which made rows equal the older versions in every value. Nested values cannot be compared, so they count as different."""
+    """Return which of the made rows equal their older version in every value. Nested values cannot be compared, so they count as different."""
     if any(pa.types.is_nested(kind) for kind in made.schema.types):
         return none_of(made)
     kept = ~none_of(made)
@@ -215,7 +215,7 @@ def unwritten_merging(config: TableConfig) -> str:
 
 
 def ordering_of(config: TableConfig) -> tuple[str, ...]:
-    """Return the deciding columns; none if only the order of commits decides."""
+    """Return the columns that decide between versions; none if only the order of commits decides."""
     by_commits = config.merge_mode is MergeMode.COMMIT_TIME_ORDERING and not config.merge_rules.precombines
     return () if by_commits else tuple(config.ordering_fields)
 
@@ -254,7 +254,7 @@ def unknown_merger(config: TableConfig, *, new: bool = False) -> UnsupportedTabl
 
 
 def _known(name: str) -> str:
-    """Return the payload class that a name may mean, and the known classes."""
+    """Return the payload class that the user may mean by a name, and the known classes."""
     by_end = {known.rpartition(".")[2].lower(): known for known in reversed([*PAYLOADS])}
     near = get_close_matches(name.rpartition(".")[2].lower(), by_end, n=1)
     means = f"Did you mean {by_end[near[0]]}? " if near else ""
