@@ -35,7 +35,7 @@ _QUICK = {
 }
 """Settings that limit the time for a location that does not answer."""
 _ROOTS: dict[tuple[Any, str], bool] = {}
-"""Whether Hadoop opens a bucket, by Spark application, bucket and Hadoop's name for it."""
+"""Whether Hadoop opens a bucket, for each Spark application and each form of the bucket's location."""
 _NUMBERS = count()
 _log = logging.getLogger(__name__)
 

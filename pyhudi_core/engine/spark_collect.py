@@ -19,7 +19,7 @@ from pyhudi_core.engine.spark_sessions import session_of
 
 _MORE = pa.field("_pyhudi_more", pa.int8())
 _LEAST_SHARE = 1 << 20
-"""The minimum bytes that each task may send, for any number of running tasks."""
+"""The minimum share in bytes of a task, however many tasks run."""
 
 
 def quoted(name: str) -> Column:

@@ -58,7 +58,7 @@ Packed = npt.NDArray[np.uint8]
 
 
 class BloomFilter:
-    """A set of record keys that can report a key it does not hold. Created by `empty` or `from_footer`."""
+    """A set of record keys, which may also report a key that was not added. Created by `empty` or `from_footer`."""
 
     __slots__ = (
         "_bits",

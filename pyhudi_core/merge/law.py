@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import ClassVar, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -60,34 +60,23 @@ class PairMerger(Protocol):
 
 
 class TableMerger(PairMerger, Protocol):
-    """The merger of a table, with the facts that a write needs."""
+    """The merger of a table, with the facts that a write needs. Each merger states the facts that differ from these."""
 
-    @property
-    def combines(self) -> bool:
-        """Whether the merger also merges the versions within one batch.
+    combines: ClassVar[bool] = False
+    """Whether the merger also merges the versions within one batch.
 
-        Otherwise ordering values choose one version, as Hudi's payloads do before a write.
-        """
-        ...
-
-    @property
-    def can_delete(self) -> bool:
-        """Whether the merger can turn pairs or rows into deletes without ``_hoodie_is_deleted``."""
-        ...
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The columns that the merger reads, in addition to the ordering columns, if they are known."""
-        ...
-
-    @property
-    def fails_without(self) -> bool:
-        """Whether the merger cannot merge rows without the columns of `needs`."""
-        ...
+    Otherwise ordering values choose one version, as Hudi's payloads do before a write.
+    """
+    can_delete: ClassVar[bool] = False
+    """Whether the merger can turn pairs or rows into deletes without ``_hoodie_is_deleted``."""
+    needs: ClassVar[tuple[str, ...]] = ()
+    """The columns that the merger reads, in addition to the ordering columns, if they are known."""
+    fails_without: ClassVar[bool] = False
+    """Whether the merger cannot merge rows without the columns of `needs`."""
 
     def deletes(self, rows: pa.Table) -> Mask:
         """Return which rows are deletes if there is no older version."""
-        ...
+        return none_of(rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +257,11 @@ def _columns(rows: pa.Table | pa.RecordBatch, names: Sequence[str]) -> pa.Table:
         return pa.table({})
     chosen = rows.select(list(names))
     return chosen if isinstance(chosen, pa.Table) else pa.Table.from_batches([chosen])
+
+
+def none_of(rows: pa.Table) -> Mask:
+    """Return a mask over the rows that chooses none of them."""
+    return np.zeros(rows.num_rows, bool)
 
 
 def _without_value(orderings: pa.Table) -> Mask:

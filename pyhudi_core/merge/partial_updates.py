@@ -18,14 +18,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.merge.law import Mask, MergedPairs, MergeLaw, Versions, by_ordering, mask
-from pyhudi_core.merge.payloads import available, choose, filled, none_of
+from pyhudi_core.merge.law import Mask, MergedPairs, MergeLaw, TableMerger, Versions, by_ordering, mask, none_of
+from pyhudi_core.merge.payloads import available, choose, filled
 from pyhudi_core.model.merge_mode import FILL_UNAVAILABLE
 from pyhudi_core.model.meta_fields import META_FIELDS
 
 
 @dataclass(frozen=True, slots=True)
-class PartialUpdates:
+class PartialUpdates(TableMerger):
     """The merger of a mode of partial updates.
 
     ``ordering`` is empty if the newer version wins. ``unavailable``: the text that means an unchanged value.
@@ -36,13 +36,6 @@ class PartialUpdates:
     unavailable: str
 
     combines: ClassVar[bool] = True
-    can_delete: ClassVar[bool] = False
-    needs: ClassVar[tuple[str, ...]] = ()
-    fails_without: ClassVar[bool] = False
-
-    def deletes(self, rows: pa.Table) -> Mask:
-        """Return that no row is a delete: the column that marks deletes is read with the rows (`Versions.of_rows`)."""
-        return none_of(rows)
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
         """Return the winners, filled with values of the losers."""

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.errors import DataError, UnsupportedTableError, columns_named
-from pyhudi_core.merge.law import Mask, MergedPairs, TableMerger, compare, mask, not_lower
+from pyhudi_core.merge.law import Mask, MergedPairs, TableMerger, compare, mask, none_of, not_lower
 from pyhudi_core.model.help_pages import see
 from pyhudi_core.model.meta_fields import META_FIELDS
 
@@ -33,19 +33,10 @@ _LSN = "_event_lsn"
 
 
 @dataclass(frozen=True, slots=True)
-class _Payload:
+class _Payload(TableMerger):
     """The common part of the payload classes."""
 
     ordering: tuple[str, ...]
-
-    combines: ClassVar[bool] = False
-    can_delete: ClassVar[bool] = False
-    needs: ClassVar[tuple[str, ...]] = ()
-    fails_without: ClassVar[bool] = False
-
-    def deletes(self, rows: pa.Table) -> Mask:
-        """Return which rows are deletes if there is no older version."""
-        return none_of(rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,8 +293,3 @@ def _same_class_in_spark(kind: pa.DataType) -> bool:
         or types.is_timestamp(kind)
         or types.is_boolean(kind)
     )
-
-
-def none_of(rows: pa.Table) -> Mask:
-    """Return a mask over the rows that chooses none of them."""
-    return np.zeros(rows.num_rows, bool)

@@ -18,10 +18,10 @@ import pyarrow as pa
 
 from pyhudi_core.argument_types import refuses_wrong_types
 from pyhudi_core.errors import ConfigError, HudiError, MergerContractError, UnsupportedTableError, columns_named
-from pyhudi_core.merge.law import Mask, MergedPairs, MergeLaw, PairMerger, TableMerger, compare
+from pyhudi_core.merge.law import Mask, MergedPairs, MergeLaw, PairMerger, TableMerger, compare, none_of
 from pyhudi_core.merge.merger_contract import LAWS, Evidence, RecordMerger, check_laws
 from pyhudi_core.merge.partial_updates import PartialUpdateLaw, PartialUpdates
-from pyhudi_core.merge.payloads import PAYLOADS, PartialUpdatePayload, choose, none_of, unfit_kind
+from pyhudi_core.merge.payloads import PAYLOADS, PartialUpdatePayload, choose, unfit_kind
 from pyhudi_core.merge.precombine import precombine_law
 from pyhudi_core.model.meta_fields import META_FIELDS
 from pyhudi_core.model.properties import MergeMode, TableConfig, TableType
@@ -31,20 +31,13 @@ BY_PAYLOAD = MergeMode.CUSTOM.strategy_id
 
 
 @dataclass(frozen=True, slots=True)
-class _UserMerger:
-    """A merger of a user with the interface of `TableMerger`. If the result is the older version, its meta columns do not change."""
+class _UserMerger(TableMerger):
+    """A merger of a user. If the result is the older version, its meta columns do not change."""
 
     name: str
     merger: RecordMerger
 
     combines: ClassVar[bool] = True
-    can_delete: ClassVar[bool] = False
-    needs: ClassVar[tuple[str, ...]] = ()
-    fails_without: ClassVar[bool] = False
-
-    def deletes(self, rows: pa.Table) -> Mask:
-        """Return that no row is a delete: the merge law decides about deletes."""
-        return none_of(rows)
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
         own = [name for name in newer.column_names if name not in META_FIELDS]

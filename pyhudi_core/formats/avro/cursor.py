@@ -50,7 +50,7 @@ class Cursor:
 
     @classmethod
     def over(cls, buffer: bytes | pa.Buffer, starts: Ints, ends: Ints) -> Cursor:
-        """Create positions at the starts of records; each record ends before its end."""
+        """Create positions at the starts of records; no position may pass the end of its record."""
         raw = np.frombuffer(buffer, np.uint8)
         rounds = Rounds(max(_FEW_ROUNDS, len(raw) // _BYTES_A_ROUND))
         return cls(np.concatenate([raw, np.zeros(_PAD, np.uint8)]), starts.copy(), ends, rounds)

@@ -89,7 +89,7 @@ def encode_records(
 
 
 class EncodedColumn(Protocol):
-    """The values of one column, ready to be written: ``sizes`` has the byte size of each."""
+    """The values of one column, ready to be written: ``sizes`` has the byte size of each value."""
 
     @property
     def sizes(self) -> Ints: ...

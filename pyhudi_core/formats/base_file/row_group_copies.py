@@ -32,7 +32,7 @@ _FILE_PATH, _CHUNK_PLACE, _META_DATA, _INDEXES = 1, 2, 3, range(4, 10)
 _TYPE, _PATH, _VALUES, _BYTES, _PAGES = 1, 3, 5, 6, (9, 10, 11)
 _DICTIONARY, _FILTERS = 11, (14, 15)
 _SIZES = range(1 << 48)
-"""The possible sizes of a column in bytes: so the sum of the sizes of all columns fits into 64 bits."""
+"""The allowed sizes of a column in bytes. With this limit the sum over all columns fits into 64 bits."""
 _Edits = Mapping[tuple[int, int], bytes]
 """New bytes for values, by the begin and the end of each value."""
 

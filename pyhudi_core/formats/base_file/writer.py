@@ -268,7 +268,7 @@ class BaseFileWriter:
         )
 
     def _room(self, row_bytes: float) -> int:
-        """Return how many rows of that size still fit into the row group; a new row group takes at least one row."""
+        """Return how many rows of this size still fit into the row group. A new row group takes at least one row."""
         most = min(self._row_group_bytes / self._ratio, self._row_group_bytes * _MAX_EXPANSION)
         by_bytes = int((most - self._pending_bytes) / row_bytes)
         room = max(min(by_bytes, self._row_group_rows - self._pending_rows), 0)

@@ -81,7 +81,7 @@ class Entries:
 
 
 def _parts(data: bytes, starts: Ints, ends: Ints) -> pa.LargeBinaryArray:
-    """Return the bytes between starts and ends, which ascend, without gaps."""
+    """Return the bytes between the starts and the ends, without gaps. Starts and ends ascend."""
     pairs = np.empty(2 * len(starts) + 1, np.int64)
     pairs[0:-1:2], pairs[1::2] = starts, ends
     pairs[-1] = ends[-1] if len(ends) else 0

@@ -186,7 +186,7 @@ class HFileReader:
                     yield found.select(np.array(which, np.int64))
 
     def _route(self, wanted: list[bytes]) -> Iterator[tuple[IndexEntry, list[bytes]]]:
-        """Return the data blocks for sorted keys, each with the keys that it would hold."""
+        """Return the data blocks for sorted keys, each with the keys that may be in the block."""
 
         def down(entries: list[IndexEntry], level: int, keys: list[bytes]) -> Iterator[tuple[IndexEntry, list[bytes]]]:
             starts = [entry.key for entry in entries]
