@@ -98,7 +98,7 @@ Sleeping = dict[str, StepFootprint]
 
 @dataclass(slots=True)
 class _Seen:
-    """A state that was reached with these used budgets; ``asleep`` are the choices that were not tried in it."""
+    """A visit of a state. ``used``: the budgets that were used before the visit. ``asleep``: the choices that were not tried in the state."""
 
     used: tuple[int, ...]
     asleep: frozenset[str]

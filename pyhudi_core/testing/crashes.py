@@ -44,7 +44,7 @@ Recording = tuple[tuple[RecordedCall, Remains], ...]
 Covered = set[tuple[CallSite | None, str]]
 """Lines of the package, and the crashes and faults that happened there."""
 _INSPECTED = 5
-"""One in this many states after a crash is read before the next writer starts, unless the plan is thorough."""
+"""If the plan is not thorough, only every n-th state after a crash is read before the next writer starts; this number is n."""
 _LOCAL_CALLS = frozenset({"start", "sleep", "acquire", "still_held", "release", "linger"})
 
 

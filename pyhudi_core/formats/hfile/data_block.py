@@ -32,7 +32,7 @@ _SIGNED, _UNSIGNED = struct.Struct(">ii"), struct.Struct(">II")
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """Entries in the order of their keys: each key is at [key_starts, key_ends) of ``data``, each value likewise."""
+    """Entries in the order of their keys: in ``data`` each key is at [key_starts, key_ends), and each value at [value_starts, value_ends)."""
 
     data: bytes
     key_starts: Ints

@@ -172,7 +172,7 @@ def _delete(item: dict[str, Any]) -> DeleteRecord:
 
 
 def _unwrapped(wrapped: Any) -> tuple[str, Any] | None:
-    """Return the name of a wrapper and its value; each value of several ordering fields is such a pair, too."""
+    """Return the name of a wrapper and its value. For several ordering fields, the value is a sequence of such pairs."""
     if wrapped is None:
         return None
     name, value = wrapped

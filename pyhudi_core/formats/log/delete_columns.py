@@ -134,7 +134,8 @@ def read_delete_columns(content: pa.Buffer, path: str) -> Iterator[DeleteColumns
 
 
 def _first_count(data: Bytes, size: int) -> tuple[int, int]:
-    """Return the number of items of the list, or of its first part, and their position; -1 and 0 if there is no number, which fastavro reports."""
+    """Return the number of items of the list, or of its first part, and their position; -1 and 0 if there is no number; fastavro then raises the
+    error."""
     cursor = Cursor(data, np.zeros(1, np.int64), np.array([size]), Rounds(0))
     try:
         count = int(cursor.longs()[0])
@@ -241,7 +242,7 @@ def _fits(kind: str, value: Any) -> bool:
 
 
 def _array(kind: str, values: list[Any]) -> pa.Array:
-    """Return the values as an array of the wrapper's type, or of a type for longer numbers than Hudi writes."""
+    """Return the values as an array of the wrapper's type. If a number is too long for this type, take a wider type; Hudi writes no such numbers."""
     if kind == _UNKNOWN:
         return pa.nulls(len(values))
     union = _item_columns()[2]
