@@ -1,6 +1,6 @@
 """Hudi tables in Apache Airflow 3: a provider with a connection, operators, sensors, and assets that follow a table's timeline.
 
-Each name is imported on first use, so that a DAG file is parsed quickly and Airflow can read the provider's description without the package.
+Each name is imported on first use, so a DAG file is parsed quickly, and Airflow can read the provider's description without pyhudi_core.
 """
 
 from importlib import util

@@ -27,7 +27,7 @@ else:
 
 
 async def connection_in_loop(hook: BaseHook, conn_id: str) -> Any:
-    """Return the connection, fetched by a trigger without blocking the triggerer's loop."""
+    """Fetch a connection in a trigger, without blocking the triggerer's loop."""
     if hasattr(hook, "aget_connection"):
         return await hook.aget_connection(conn_id)
     return await sync_to_async(hook.get_connection)(conn_id)  # until Airflow 3.1
@@ -43,9 +43,8 @@ def state_of(ti: Any) -> str:
 
     Airflow 3.0 does not distinguish the instances of a mapped task, so there each of them is ``running``.
     """
-    if not hasattr(
-        ti, "get_task_states"
-    ):  # `dag.test()` of Airflow 3.0 uses the scheduler's own object, and does not store that the task runs
+    # In Airflow 3.0, `dag.test()` uses the scheduler's object, which does not store that the task runs.
+    if not hasattr(ti, "get_task_states"):
         ti.refresh_from_db()
         return "running" if ti.state == "scheduled" else str(ti.state or "gone")
     asked: dict[str, Any] = {"dag_id": ti.dag_id, "task_ids": [ti.task_id], "run_ids": [ti.run_id]}

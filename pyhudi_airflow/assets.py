@@ -35,7 +35,7 @@ def hudi_asset(
         poll_interval: seconds between two checks. Tables of one connection with the same interval share one loop.
         group, extra: as for an ``Asset``.
 
-    The watcher also makes events for commits of tasks of this Airflow, so such a task needs no ``outlets``.
+    The watcher also makes events for the commits of this Airflow's own tasks, so these tasks need no ``outlets``.
 
     Raises `InvalidOptionError` for a text that is not a name of a table.
     """
@@ -60,7 +60,7 @@ def hudi_uri(parts: Any) -> Any:
 def report_outlets(
     context: Any, facts: Mapping[str, Mapping[str, Any]], keys: Mapping[str, Sequence[str]] = MappingProxyType({})
 ) -> None:
-    """Put the facts of each table, by its name, into the events of the assets in the task's outlets.
+    """Add the facts of each table to the events of the table's assets in the task's outlets.
 
     An asset belongs to the table with its name or its address. If the task writes only one table, every asset belongs to that table.
 

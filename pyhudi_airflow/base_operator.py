@@ -73,11 +73,11 @@ class HudiOperator(BaseOperator):
                 self.log.warning("OpenLineage is not told of %s: %s", table.location, error)
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
-        """Return the notes for the provider of OpenLineage. A failed task reports its work before the failure."""
+        """Return the notes for the provider of OpenLineage. A failed task, too, reports the work that it did before the failure."""
         return lineage.lineage_of(self._read, self._written)
 
     def on_kill(self) -> None:
-        """Note that Airflow ends the task: its next commit is refused, and a service stops at its next step."""
+        """Note that Airflow ends the task: the next commit of the task is refused, and a service stops at its next step."""
         self._killed = True
 
 
@@ -91,7 +91,8 @@ def refuse_no_service(service: object) -> None:
 
 
 def refuse_misspelt(operator: type, given: Mapping[str, object]) -> None:
-    """Raise `InvalidOptionError` for an argument that does not exist, and whose name is like that of another one. Airflow refuses all others."""
+    """Raise `InvalidOptionError` for an unknown argument whose name is similar to the name of a known argument. Airflow refuses all other unknown
+    arguments."""
     known = _arguments_of(operator)
     for name in sorted(given.keys() - set(known)):
         near = next((each for each in known if each.endswith(f"_{name}")), None) or orchestration.nearest(name, known)

@@ -38,6 +38,6 @@ def commit_facts(table: hudi.HudiTable, instant: hudi.Instant, commit: hudi.Comm
 
 
 def partition_keys(table: hudi.HudiTable, commit: hudi.CommitMetadata) -> list[str]:
-    """Return the keys of Airflow's partitioned DAGs for the folders of a commit: the partition values, joined by ``|``."""
+    """Return a key for each folder of a commit, for Airflow's partitioned DAGs: the partition values, joined by ``|``."""
     columns = table.config.partition_fields
     return ["|".join(orchestration.value_of_path(path, columns)) for path in sorted(commit.partitions) if path]

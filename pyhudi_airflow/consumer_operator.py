@@ -31,11 +31,11 @@ class HudiConsumerOperator(HudiOperator):
         consumer: the name of the checkpoint; the default is the DAG and the task, for a mapped task with the source.
         most_commits: the maximum number of commits of the source in one batch. Batches follow each other until there are no new commits.
         pre_commit: validators that can refuse a commit, such as ``hudi.not_null("id")``; the next run then reads the batch again.
-        after_gap: what to do if changes were cleaned before they were read, or undone by a restore: ``fail``; ``rebuild``: build the output again
-            from all rows of the source.
+        after_gap: the action if changes were cleaned before the task read them, or a restore has undone them: ``fail``; ``rebuild``: build the output
+            again from all rows of the source.
 
-    Without new commits the task is skipped. One commit has rows and checkpoint, so a task that dies, is cleared or runs twice processes nothing
-    twice.
+    Without new commits the task is skipped. One commit has the rows and the checkpoint. So nothing is processed twice if a task dies, is cleared or
+    runs twice.
     """
 
     template_fields: Sequence[str] = ("hudi_conn_id", "source", "into", "op_kwargs")
@@ -105,7 +105,8 @@ class HudiConsumerOperator(HudiOperator):
         return hudi.Consumer(name, source, into, most_commits=self.most_commits)
 
     def _default_name(self, run: TaskRun) -> str:
-        """Return the DAG and the task; for a mapped task with the source, because its instances may read several tables into one."""
+        """Return the DAG and the task as a name. The name for a mapped task has the source, too, because its instances may read several tables into
+        one."""
         name = f"airflow.{run.ti.dag_id}.{run.ti.task_id}"
         return f"{name}.{self.source}" if is_mapped(run.ti) else name
 

@@ -80,7 +80,7 @@ class HudiHook(BaseHook):
     def table(self, name: str, options: Mapping[str, object] | None = None) -> hudi.HudiTable:
         """Open a table. ``options`` are added to the connection's options. Raises `TableNotFoundError` if the table does not exist yet.
 
-        For a table that is only read, a log line lists the possible operations.
+        If the table is only read, a log line lists the possible operations.
         """
         location, settings = self.location(name), self._settings_for(name)
         table = hudi.open_table(
@@ -100,9 +100,7 @@ class HudiHook(BaseHook):
     def of_settings(
         self, name: str, settings: TableSettings, schema: Any, operation: str, new: list[hudi.HudiTable]
     ) -> hudi.HudiTable:
-        """Open or create a table as `table_or_new`, with settings that are already checked, for a write with this operation. A table that is created
-        is added to ``new``.
-        """
+        """Open or create a table as `table_or_new` does, with checked settings, for a write with this operation. Add a created table to ``new``."""
         opened = orchestration.options_for_open(dict(settings.options))
         try:
             return self._matching(name, settings, opened)
@@ -136,7 +134,7 @@ class HudiHook(BaseHook):
         return True, f"Tables in {self.settings.warehouse}: {', '.join(found[:_SHOWN])}{more}"
 
     def _settings_for(self, name: str) -> ConnectionSettings:
-        """Return the settings of the connection; empty ones for a location if the default connection does not exist."""
+        """Return the settings of the connection. For a location, return empty settings if the default connection does not exist."""
         try:
             return self.settings
         except AirflowNotFoundException:
@@ -200,7 +198,7 @@ def mask_secrets(options: Mapping[str, object]) -> None:
 
 
 async def hook_in_loop(conn_id: str) -> HudiHook:
-    """Return a hook for a trigger. This fetches the connection without blocking the loop, so the other methods may run in a thread."""
+    """Return a hook for a trigger. The connection is fetched here, without blocking the loop; so the other methods may run in a thread."""
     hook = HudiHook(conn_id)
     try:
         connection = await connection_in_loop(hook, conn_id)
@@ -238,7 +236,7 @@ def _example(conn_id: str) -> str:
 
 
 def _mapping(given: object, name: str, conn_id: str) -> dict[str, str]:
-    """Parse options from an object or from JSON text. No error shows the text, because it may have secrets."""
+    """Parse options from an object or from JSON text. No error shows the text, because the text may have secrets."""
     try:
         found = json.loads(given) if isinstance(given, str) and given.strip() else given or {}
     except ValueError:

@@ -1,7 +1,7 @@
 """The data for OpenLineage about a task: the tables that it read and wrote, their columns, the commit, and the number of rows.
 
-An operator records this while it runs, because OpenLineage requests it after the task, in a separate process. Tables are named by their locations, as
-in OpenLineage's rules for files, so a table has the same name in the lineage of a Spark job.
+An operator records the data while it runs, because OpenLineage requests the data after the task, in a separate process. By OpenLineage's rules for
+files, the name of a table is its location. So a table has the same name in the lineage of a Spark job.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def get_provider_info() -> dict[str, Any]:
 
 
 def form() -> dict[str, Any]:
-    """Return the standard fields of a connection: which fields are shown, and under which name."""
+    """Return the standard fields of a connection that the form shows, each with its name in the form."""
     return {
         "hidden-fields": ["port", "schema", "extra"],
         "relabeling": {"host": "Warehouse", "login": "S3 access key id", "password": "S3 secret access key"},

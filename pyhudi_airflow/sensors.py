@@ -1,6 +1,4 @@
-"""Sensors that wait for a new state of a table, or for a service that is due. They are deferred by default, so they need no worker while they
-wait.
-"""
+"""Sensors that wait for a new state of a table, or for a service that is due. By default they are deferred, so a waiting sensor needs no worker."""
 
 from __future__ import annotations
 
@@ -92,7 +90,7 @@ class _HudiSensor(BaseSensorOperator):
         return event["found"]
 
     def poke(self, context: Any) -> PokeReturnValue:
-        """Check once. An error that may disappear is logged; for others this raises ``AirflowFailException``."""
+        """Check once. An error that may disappear is logged; any other error raises ``AirflowFailException``."""
         try:
             with without_useless_retries():
                 found = _LOOKS[self.what](HudiHook(self.hudi_conn_id), **self.asked(context))
@@ -110,7 +108,7 @@ class HudiSnapshotSensor(_HudiSensor):
         known: the token of the known state, such as the XCom of an earlier sensor; it may be a template. Without it, the sensor waits for any state
             with a commit.
         deferrable: wait in the triggerer; False: in the worker, with ``mode``.
-        poke_interval, timeout: seconds between two checks, and for the complete wait, as for any sensor.
+        poke_interval, timeout: the seconds between two checks, and of the complete wait, as for any sensor.
 
     The XCom is the token of the state: no other state of the table has this token. The sensor also waits for a table that does not exist yet.
     """

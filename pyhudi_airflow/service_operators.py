@@ -66,7 +66,7 @@ class HudiServiceOperator(HudiOperator):
         self.spark_conn_id = spark_conn_id
 
     def execute(self, context: Any) -> dict[str, Any]:
-        """Plan, and do the work. Raises ``AirflowSkipException`` if there is none."""
+        """Plan the work and do it. Raises ``AirflowSkipException`` if there is no work."""
         run = self.task_run(context)
         with without_useless_retries():
             table = self.existing(self.table, self.options)
@@ -113,11 +113,11 @@ class HudiUpkeepOperator(HudiOperator):
     Args:
         tables: names or locations of tables and of folders with tables; the default is the complete warehouse, which may have no table yet.
         services: only these services; the default is all.
-        seconds, bytes: limits of the run. No service begins that would exceed them; compaction and clustering do the part that fits.
+        seconds, bytes: limits of the run. A service that would exceed the limits does not begin; compaction and clustering do the part that fits.
         rules: further rules, instead of ``services``, ``seconds`` and ``bytes``.
         dry_run: only report the decisions; the task is skipped.
 
-    An error in one table does not stop the others; the task fails at its end. The XCom has an entry for each service that was due.
+    An error in one table does not stop the work on other tables; the task fails at its end. The XCom has an entry for each service that was due.
     """
 
     template_fields: Sequence[str] = ("hudi_conn_id", "tables")
@@ -183,7 +183,7 @@ class HudiUpkeepOperator(HudiOperator):
         self.log.debug("looking at %s %s", table, service)
 
     def _log_lines(self, report: hudi.UpkeepReport) -> None:
-        """Log each service that was due, and one line for the others of each table."""
+        """Log a line for each service that was due, and for each table a line for its other services."""
         idle: dict[str, list[str]] = {}
         for line in report.lines:
             said = "%s %s: %s: %s", line.table, line.service, line.outcome, line.result or line.reason

@@ -35,7 +35,7 @@ _REFUSED = {
 
 @contextmanager
 def optional_session(conn_id: str | None, name: str) -> Iterator[Any]:
-    """Open the session of a connection, with this application name; None without a connection. At the end, a session that was started here is
+    """Open the session of a connection, with this application name; None without a connection. At the end, a session that this call started is
     stopped.
 
     Raises `InvalidOptionError` for a connection from which no session can be made, and `ConfigError` if Spark cannot start.
@@ -106,7 +106,7 @@ def _of_server(connection: Any, extra: Mapping[str, Any], conn_id: str) -> dict[
     if connection.password:
         token = quote(connection.password, safe="")
         mask_secret(connection.password)
-        mask_secret(token)  # Spark's errors show the address with it
+        mask_secret(token)  # Spark's errors show the address, and the token in it
         parts.append(f"token={token}")
     for name, value in extra.items():
         if name != "use_ssl":
@@ -127,7 +127,7 @@ def _text(value: Any) -> str:
 
 
 def _started(settings: Mapping[str, str], conn_id: str) -> tuple[Any, bool]:
-    """Return the session, and whether it was started here."""
+    """Return the session, and whether this call started the session."""
     if _REMOTE in settings:
         return orchestration.started_spark(settings), True
     with orchestration.from_extra("spark", "A Spark session"):

@@ -80,7 +80,7 @@ class PreparedRows:
 
 @dataclass(slots=True)
 class TaskCommits:
-    """The commits of one try of a task. ``adopt``: whether it looks for commits of another try."""
+    """The commits of one try of a task. ``adopt``: whether the try looks for commits of another try."""
 
     run: TaskRun
     adopt: bool
@@ -148,7 +148,7 @@ class TaskCommits:
         self.run.log.info("%s: rolled back, because another commit came first; planning again. %s", each.name, conflict)
 
     def _gate_of(self, each: PreparedRows) -> Callable[[], bool]:
-        """Return a gate that asks Airflow whether the task still runs, and the table whether another try has committed."""
+        """Return a gate. The gate asks Airflow whether the task still runs, and looks in the table for a commit of another try."""
         seen = max((instant.completion_time or "" for instant in each.table.timeline.commits), default="")
 
         def gate() -> bool:
@@ -165,7 +165,7 @@ class TaskCommits:
 
 
 def made_by(run: TaskRun, tables: Sequence[hudi.HudiTable], context: Any) -> dict[str, PastCommit]:
-    """Return the commits of earlier tries by the locations of their tables; commits older than the run are not read.
+    """Return the commits of earlier tries, by the location of the table. Commits older than the run are not read.
 
     Raises `TransactionTornError` if the commits are one transaction, and one of the tables has lost its part.
     """
@@ -173,7 +173,7 @@ def made_by(run: TaskRun, tables: Sequence[hudi.HudiTable], context: Any) -> dic
     known = (dag_run.logical_date, dag_run.run_after, dag_run.start_date)
     begun = min((moment for moment in known if moment is not None), default=None)
     if len(tables) > 1 and not orchestration.why_not_together(tables):
-        hudi.snapshot(tables)  # this also publishes a decision of another try to its end
+        hudi.snapshot(tables)  # this also publishes the complete decision of another try
     found = {table.location: orchestration.find_made(table, PREFIX + "run_id", run.made, begun) for table in tables}
     orchestration.refuse_torn({location: made.extra if made else None for location, made in found.items()})
     return {location: made for location, made in found.items() if made is not None}

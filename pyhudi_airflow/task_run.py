@@ -1,7 +1,8 @@
 """The running task: the identity in its commits, the gate of each commit, and the conversion of its errors to states of Airflow.
 
 A commit of a task has the names of its DAG, run and task in its extra metadata. The gate is called under the table's lock, just before a commit is
-decided. If the task was killed, marked or cleared in the meantime, the gate refuses the commit. So nothing is published after the end of the task.
+decided. If the task was killed, cleared, or marked with another state, the gate refuses the commit. So nothing is published after the end of the
+task.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ SKIPPED_BECAUSE = "skipped_because"
 NOT_RETRIED = (DataError, ConfigError, UnsupportedTableError, PreCommitError, TableMismatchError)
 """Errors that a retry of the task cannot fix."""
 _PARTIAL = "upsert(rows, partial=True)", "return HudiWrite(rows, partial=True)"
-"""A call in hints, and what a function of a task does instead."""
+"""A call in hints, and the advice for a function of a task in its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class TaskRun:
 
 @contextmanager
 def without_useless_retries() -> Iterator[None]:
-    """If a retry cannot fix an error, turn it into an error that ends the task at once. The text still says what to do."""
+    """Replace an error that no retry can fix by an error that ends the task at once. The text still says what to do."""
     try:
         yield
     except NOT_RETRIED as error:

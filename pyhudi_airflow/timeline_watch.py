@@ -14,7 +14,7 @@ from pyhudi_core.orchestration import TablePosition, TimelineCursor
 from pyhudi_core.orchestration.timeline_cursor import before, completion_of
 
 MOST = 100
-"""The maximum number of commits that one look reports; the next look reports the others."""
+"""The maximum number of commits that one look reports; the next look reports the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Looker:
         return looks, news
 
     def news(self, name: str, text: str) -> list[str]:
-        """Return new messages about a table, or about the connection (an empty name). An empty text means that the problem is over."""
+        """Return new messages about a table; an empty name stands for the connection. An empty text means that the problem is over."""
         if text == self.said.get(name, ""):
             return []
         self.said[name] = text
@@ -85,8 +85,8 @@ class News:
 
     Attributes:
         facts: the facts of the commits with rows, oldest completion first.
-        position: the position after them.
-        more: whether the next look has more to report, because this one had `MOST`.
+        position: the position after these commits.
+        more: whether the next look has more to report, because this look has `MOST` commits.
     """
 
     facts: list[dict[str, Any]]
@@ -118,7 +118,7 @@ def news_of(look: SeenTimeline, before_it: TablePosition) -> News:
 def _unreported(
     table: hudi.HudiTable, timeline: hudi.Timeline, position: TablePosition
 ) -> list[tuple[hudi.Instant, hudi.CommitMetadata | None]]:
-    """Return the unreported instants, oldest completion first; with their metadata if they come from the history."""
+    """Return the unreported instants, oldest completion first. Instants from the history have their metadata."""
     active = position.unreported(timeline.completed)
     found: list[tuple[hudi.Instant, hudi.CommitMetadata | None]] = [(instant, None) for instant in active]
     oldest = min(map(completion_of, timeline.completed), default="")

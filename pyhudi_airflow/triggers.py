@@ -1,8 +1,8 @@
 """The triggers of deferred sensors, and the trigger that follows the timeline of a table for an asset. The triggerer's loop never waits for a disk.
 
 With Airflow 3.3 all watchers of a connection share one loop that lists their timelines. The cursor of each table is in the state store of its asset.
-It is stored after Airflow has stored the events before the cursor. So a triggerer that dies repeats the events of its last seconds, which have the
-same ``instant``, and never loses an event. Before 3.3 a trigger has no store: after each start it begins with the next commit.
+First Airflow stores the events, then the cursor behind them is stored. So no event is lost if a triggerer dies; the events of the last seconds are
+repeated, with the same ``instant``. Before 3.3 a trigger has no store: after each start it begins with the next commit.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ class WatchedTables:
 
 @dataclass(slots=True)
 class SharedLook:
-    """A look that all watchers of a stream get. Each watcher of the table adds a function that stores its cursor after its events are stored."""
+    """A look that all watchers of a stream get. Each watcher of the table adds a function, which stores the watcher's cursor after the events are
+    stored."""
 
     look: SeenTimeline
     saves: list[Save] = field(default_factory=list)
@@ -109,7 +110,7 @@ class HudiTimelineTrigger(BaseEventTrigger):
         self.start, self.poll_interval = start, poll_interval
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return the class and the arguments. They are stored with the DAG, and have no secret."""
+        """Return the class and the arguments. Airflow stores the arguments with the DAG; they contain no secret."""
         names = ("table", "asset", "hudi_conn_id", "start", "poll_interval")
         return f"{__name__}.HudiTimelineTrigger", {name: getattr(self, name) for name in names}
 
@@ -143,7 +144,7 @@ class HudiTimelineTrigger(BaseEventTrigger):
             await asyncio.sleep(self.poll_interval)
 
     def shared_stream_key(self) -> Hashable | None:
-        """Return a key that the watchers of one connection with the same interval share: they use one loop."""
+        """Return the key of a loop. The watchers of one connection with the same interval have one key, and so share one loop."""
         return ("pyhudi timeline", self.hudi_conn_id, self.poll_interval)
 
     @classmethod
@@ -190,7 +191,7 @@ class HudiTimelineTrigger(BaseEventTrigger):
 
 
 async def look_at(looker: Looker, names: list[str], conn_id: str) -> tuple[list[SeenTimeline], list[str]]:
-    """Read the tables in a thread. A failing connection gives a message and no error, because it may be corrected."""
+    """Read the tables in a thread. A failing connection gives a message and no error, because a user may correct the connection."""
     try:
         hook = await hook_in_loop(conn_id)
     except HudiError as error:

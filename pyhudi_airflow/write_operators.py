@@ -43,8 +43,7 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
         tables: instead of ``table``: for each table a dict with its ``record_key``, ``operation``, ``pre_commit`` and so on. The function returns a
             dict with the rows of each table; a table without an entry is not written. All tables change in one step, or none.
         python_callable, op_args, op_kwargs: the function and its arguments, as of a ``PythonOperator``. It returns a Spark DataFrame, data of
-            Arrow, pandas or polars, an iterator of Arrow tables, ``HudiWrite(rows, operation, partial=False)``, or None for no
-            commit.
+            Arrow, pandas or polars, an iterator of Arrow tables, ``HudiWrite(rows, operation, partial=False)``, or None, which makes no commit.
         operation: ``upsert``, ``insert``, ``bulk_insert``, ``insert_overwrite``, ``insert_overwrite_table``, ``delete``, or ``delete_partitions``
             (the function then returns partition paths).
         record_key, partition_by, ordering, table_type, schema, options: settings for the creation of the table; ``options`` apply to every write.
@@ -144,7 +143,7 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
 
     def execute_callable(self) -> Any:
         """Call the function, and write its rows."""
-        if inspect.isgeneratorfunction(self.python_callable):  # its batches are rows, and no events of assets
+        if inspect.isgeneratorfunction(self.python_callable):  # its batches are rows, not events of assets
             return self._write(self.python_callable(*self.op_args, **self.op_kwargs))
         return self._write(super().execute_callable())
 
@@ -188,12 +187,12 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
             ) from error
 
     def _made(self) -> dict[str, PastCommit]:
-        """Return the commits of other tries by the locations of their tables."""
+        """Return the commits of other tries, by the location of the table."""
         tables = [table for table in map(self._existing, self._targets.values()) if table is not None]
         return made_by(self._run, tables, self._context)
 
     def _adopted(self, made: Mapping[str, PastCommit]) -> dict[str, dict[str, Any]]:
-        """Return the facts of the commits of another try, which did all of the task's work."""
+        """Return the facts of the commits of another try. The other try did all of the task's work."""
         facts = {}
         for name, target in self._targets.items():
             table = self._existing(target)
@@ -237,7 +236,7 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
         }
 
     def _prepared(self, target: TaskTable, request: HudiWrite, new: list[hudi.HudiTable]) -> PreparedRows | None:
-        """Return the rows and their table; None if there is nothing to write. A table that is created is added to ``new``.
+        """Return the rows and their table; None if there is nothing to write. A created table is added to ``new``.
 
         Raises `TableNotFoundError` for a delete in a table that does not exist, because a delete creates no table.
         """
@@ -284,7 +283,7 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
         return {**facts, "adopted": adopted, _KEYS: keys}
 
     def _reported(self, context: Any, facts: dict[str, dict[str, Any]]) -> dict[str, Any]:
-        """Add the facts to the events of the assets in ``outlets``, and return those for the XCom."""
+        """Add the facts to the events of the assets in ``outlets``, and return the facts for the XCom."""
         keys = {name: of_table.pop(_KEYS, []) for name, of_table in facts.items()}
         report_outlets(context, facts, keys)
         return facts if self._several else facts[str(self.table)]
@@ -293,7 +292,7 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
 def _with_spark(function: Callable[..., Any]) -> Callable[..., Any]:
     """Let Airflow accept a function whose argument ``spark`` is filled in only when the task runs.
 
-    Raises `InvalidOptionError` if arguments without a default follow it: their values would be passed to ``spark``.
+    Raises `InvalidOptionError` if an argument without a default follows ``spark``: its value would be passed to ``spark``.
     """
     signature = inspect.signature(function)
     parameters = [

@@ -67,7 +67,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class SourceCounts:
-    """The number of rows for each combination of values of some columns, and the numbers of all rows without a key, or with an ambiguous key.
+    """The number of rows for each combination of values of some columns, the number of rows without a key, and the number with an ambiguous key.
 
     ``distinct``: whether it is known that no key occurs twice. False means unknown.
     """
@@ -80,10 +80,10 @@ class SourceCounts:
 
 
 class Source(Protocol):
-    """Rows that are cheap to read and the same each time, so that they are read twice instead of being cached.
+    """Rows that are cheap to read and the same in each read. So they are read twice instead of being cached.
 
-    First they are counted. Then they are sent unchanged to their tasks, where the next function prepares them. Rows outside Python become Arrow
-    there.
+    The first read counts the rows. The second read sends the unchanged rows to their tasks, where the next function prepares them. Rows outside of
+    Python become Arrow in the tasks.
     """
 
     @property
@@ -101,10 +101,10 @@ class Source(Protocol):
     def scattered(
         self, values: pa.RecordBatch, slots: Sequence[Sequence[Slot]], key: KeyColumns, tasks: int
     ) -> Dataset:
-        """Send the rows to tasks. A row with the values of row ``i`` of ``values`` goes to one of ``slots[i]``, chosen by a hash of its key. If there
-        are no slots, the row is left out.
+        """Send the rows to tasks. A row with the values of row ``i`` of ``values`` goes to a slot in ``slots[i]``; a hash of its key chooses the
+        slot. If ``slots[i]`` is empty, the row is left out.
 
-        Within a task the rows are sorted by the added column `SORT` (int64); it is -1 for missing values. `ORDER` (int64) is added too: the order of
+        Two columns are added. Within a task the rows are sorted by `SORT` (int64), which is -1 for missing values. `ORDER` (int64) has the order of
         the rows in the source.
         """
         ...
@@ -112,8 +112,8 @@ class Source(Protocol):
     def placed(self, values: pa.RecordBatch, tasks_of: Sequence[Sequence[int]], key: KeyColumns, tasks: int) -> Dataset:
         """Send the rows to tasks, unchanged and in any order.
 
-        A row with the values of row ``i`` of ``values`` goes to one of the tasks ``tasks_of[i]`` (at least one), chosen by a hash of its key. Rows
-        with missing values may go to any task.
+        A row with the values of row ``i`` of ``values`` goes to a task in ``tasks_of[i]``, which has at least one task; a hash of the row's key
+        chooses the task. Rows with missing values may go to any task.
         """
         ...
 
@@ -134,7 +134,7 @@ class Dataset(Protocol):
         ...
 
     def source(self) -> Source | None:
-        """Return the same rows as a `Source`, if they are a source."""
+        """Return the same rows as a `Source`; None if they are not a source."""
         ...
 
     def map(self, fn: TaskFunction, schema: pa.Schema, payloads: Sequence[Any] = ()) -> Dataset:
@@ -165,7 +165,7 @@ class Dataset(Protocol):
         ...
 
     def release(self) -> None:
-        """Free the cache of `persist` and the memory of payloads. Safe to call on any dataset, and twice. Do not use the dataset afterwards."""
+        """Free the cache of `persist` and the memory of payloads. Every dataset allows this call, also twice. Do not use the dataset afterwards."""
         ...
 
     def count_by(self, *columns: str) -> dict[tuple[str | None, ...], int]:
@@ -195,7 +195,7 @@ class Engine(Protocol):
         ...
 
     def run(self, fn: TaskFunction, schema: pa.Schema, payloads: Sequence[Any]) -> Dataset:
-        """Return a dataset of one task for each payload. A task has no input; its rows are what the function yields."""
+        """Return a dataset with a task for each payload. A task has no input; the function yields its rows."""
         ...
 
 

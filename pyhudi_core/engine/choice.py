@@ -61,7 +61,7 @@ def session_zone(spark: Any = None) -> TimeZone | None:
 
 
 def frame_of(reading: Reading, spark: Any, location: str) -> Any:
-    """Return the rows as a DataFrame of a Spark session; its executors read them when it is used."""
+    """Return the rows as a DataFrame of a Spark session. The executors read the rows when the DataFrame is used."""
     with from_extra("spark", "A Spark DataFrame"):
         from pyhudi_core.engine.spark_reading import frame  # noqa: PLC0415  (Spark is imported only where it is used)
 
@@ -69,7 +69,8 @@ def frame_of(reading: Reading, spark: Any, location: str) -> Any:
 
 
 def root_for(spark: Any, location: str, path: str, size: int) -> str | None:
-    """Return the form in which a Spark session can open a table's folder itself, given one of its files and the file's size; None if it cannot."""
+    """Return the location of a table's folder in the form that a Spark session can open; None if the session cannot open it. ``path`` is a file in
+    the folder, of this ``size``."""
     with from_extra("spark", "A Spark DataFrame"):
         from pyhudi_core.engine.spark_sessions import session_of  # noqa: PLC0415  (Spark is imported only where it is used)
 

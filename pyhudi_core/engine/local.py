@@ -20,7 +20,7 @@ from pyhudi_core.runtime.base import Executor
 
 _BATCH_ROWS = 65_536
 _MANY_ROWS = 200_000
-"""From this number of rows on, rows are a source: they are prepared only in the task that writes them. For fewer rows this does not pay."""
+"""The minimum number of rows of a source. Rows of a source are prepared in the task that writes them, which does not pay for fewer rows."""
 _SOURCE_ROWS = 1 << 19
 """The maximum rows of a batch of a source. Each batch should have many rows of each task."""
 _HOW = {
@@ -72,7 +72,7 @@ class LocalEngine:
 
 @dataclass(slots=True)
 class LocalDataset:
-    """Tasks of batches, computed when first needed. ``given``: the user's rows, if they are not computed."""
+    """Tasks of batches, computed at the first use. ``given``: the rows of the user; then nothing is computed."""
 
     executor: Executor
     schema: pa.Schema
@@ -251,7 +251,7 @@ def as_table(data: object, known: pa.Schema | None = None) -> pa.Table:
 
 
 _LEAST_ROWS = 200_000
-"""Fewer rows than this are sorted at once, which is as fast and simpler."""
+"""Below this number, all rows are sorted at once, which is simpler and not slower."""
 _PIECE = 64
 """The minimum average number of rows with one sort value in one batch. For smaller pieces one large sort is faster."""
 
@@ -329,7 +329,7 @@ def task_rows(batches: Sequence[pa.RecordBatch], by: str, tasks: int, sort_by: S
     if sort.null_count or not pa.types.is_integer(sort.type):
         return None
     encoded = sort.dictionary_encode()
-    values = encoded.chunk(encoded.num_chunks - 1).dictionary  # the dictionary of the last chunk has the values of all
+    values = encoded.chunk(encoded.num_chunks - 1).dictionary  # it has the values of all chunks
     if len(values) * len(batches) * _PIECE > len(sort):
         return None
     rank = np.empty(len(values), np.int64)

@@ -53,9 +53,7 @@ class LocalSource:
         rows = np.array([len(codes)], np.int64)
         for name in by:
             encoded = self._column(name).dictionary_encode(null_encoding="encode")
-            values = encoded.chunk(
-                encoded.num_chunks - 1
-            ).dictionary  # the dictionary of the last chunk has the values of all
+            values = encoded.chunk(encoded.num_chunks - 1).dictionary  # it has the values of all chunks
             codes *= len(values)
             codes += np.concatenate([chunk.indices.to_numpy() for chunk in encoded.chunks])
             different, codes, rows = _numbered(codes, len(rows) * len(values))
@@ -125,7 +123,7 @@ class LocalSource:
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """A batch, the places of its rows by task, and the beginning of each task's rows."""
+    """A batch, the places of its rows in the order of the tasks, and the beginning of each task among these places."""
 
     batch: pa.RecordBatch
     places: npt.NDArray[np.int32]
@@ -154,7 +152,8 @@ def _small(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
 
 
 def _numbered(codes: Ints, most: int) -> tuple[Ints, Ints, Ints]:
-    """Return the different codes, sorted; for each row, the position of its code among them; and the number of rows of each code.
+    """Return three things: the different codes, sorted; for each row the position of its code among the sorted codes; and the number of rows of each
+    code.
 
     Codes are below ``most``.
     """

@@ -2,7 +2,7 @@
 
 - an index with names becomes columns, as in pandas' own writers;
 - an unnamed index of integers only numbers the rows, also after a filter or a sort, and becomes no column;
-- any other unnamed index is refused, because its values would be lost, and no column could have a name for them.
+- any other unnamed index is refused: its values would be lost, because a column for them would have no name.
 
 A DataFrame has lists of pairs for maps. They become maps again if the table has maps in these columns.
 
@@ -73,7 +73,7 @@ def _maps(frame: Any, known: pa.Schema) -> dict[str, pa.Array]:
     found = {}
     for field in known:
         if field.name in frame.columns and _is_of_maps(field.type):
-            with suppress(pa.ArrowException, TypeError, ValueError):  # Arrow says then what is wrong with these values
+            with suppress(pa.ArrowException, TypeError, ValueError):  # then Arrow says what is wrong with these values
                 found[field.name] = _of_pairs(frame[field.name].tolist(), field.type)
     return found
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 Values = Mapping[str, Any]
-"""Columns that have one value in all rows, and this value."""
+"""Columns with the same value in all rows, each with its value."""
 
 
 class ReadTask(Protocol):
@@ -17,7 +17,7 @@ class ReadTask(Protocol):
 
     @property
     def size(self) -> int:
-        """Bytes of the files that it reads."""
+        """The bytes of the files that the task reads."""
         ...
 
     def batches(self) -> Iterator[pa.RecordBatch]: ...
@@ -25,7 +25,7 @@ class ReadTask(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class EngineFiles:
-    """Parquet files that the engine opens itself, whose columns have the names and types of ``schema``, and filters for their rows.
+    """Parquet files that the engine opens itself, and filters for their rows. The columns of the files have the names and types of ``schema``.
 
     Attributes:
         paths: the paths in the engine's form, without characters of patterns.

@@ -43,7 +43,7 @@ def rename_columns(data: Any) -> Any:
 
 
 def _pandas(frame: Any) -> Any:
-    """Return a pandas DataFrame; a named index is a column of a table, too."""
+    """Return a pandas DataFrame. A named index is renamed, too, because it becomes a column of a table."""
     levels = [name for name in frame.index.names if name is not None]
     names = snake_names([str(name) for name in (*levels, *frame.columns)])
     made = frame.set_axis(names[len(levels) :], axis="columns")
@@ -53,7 +53,7 @@ def _pandas(frame: Any) -> Any:
 
 
 def _spark(frame: Any) -> Any:
-    """Return a Spark DataFrame: a cast to a struct with other names renames its fields."""
+    """Return a Spark DataFrame. Fields of a struct are renamed by a cast to a struct with the new names."""
     from pyhudi_core.engine import spark_types  # noqa: PLC0415  (Spark is imported only where it is used)
 
     schema = spark_types.to_arrow(frame.schema)

@@ -101,7 +101,8 @@ def _spread(rows: Dataset, spark: SparkSession) -> SparkDataset:
 
 @dataclass(frozen=True, slots=True)
 class _Pieces:
-    """Task function: takes numbers of pieces, and yields the pieces. A union changes the numbers of tasks, so a task does not determine its piece."""
+    """Task function: yields the pieces with the given numbers. The numbers of tasks change in a union, so the number of a task does not determine the
+    piece."""
 
     pieces: Sequence[pa.RecordBatch]
 
@@ -113,7 +114,7 @@ class _Pieces:
 
 @dataclass(frozen=True, slots=True)
 class _WithoutRows:
-    """Task function: calls the function without the rows, which only exist to make tasks."""
+    """Task function: calls the inner function without rows. The rows exist only to make tasks."""
 
     fn: TaskFunction
 

@@ -35,7 +35,7 @@ _QUICK = {
 }
 """Settings that limit the time for a location that does not answer."""
 _ROOTS: dict[tuple[Any, str], bool] = {}
-"""Whether Hadoop opens a bucket, by Spark application, bucket and Hadoop's name for it."""
+"""Whether Hadoop opens a bucket, for each Spark application and each form of the bucket's location."""
 _NUMBERS = count()
 _log = logging.getLogger(__name__)
 
@@ -126,7 +126,7 @@ class Classic:
                         context.cancelJobsWithTag(tag)
                         return None
                     held.append(batch)
-                # Batches come as tasks end. Their order follows, or -1 if the job failed.
+                # The batches come in the order in which tasks end. Then follows the right order of the batches, or -1 if the job failed.
                 return [held[read_int(file)] for _ in range(read_int(file))]
         finally:
             _wait(server, ended=ended)
@@ -144,7 +144,7 @@ class Classic:
         self.spark.sparkContext.addPyFile(archive)
 
     def root_for(self, location: str, path: str, size: int) -> str | None:
-        """Find the form for Hadoop: a bucket is tried once in an application; a local disk is not tried."""
+        """Find the location's form for Hadoop. A bucket is tried once in an application; a local disk is not tried."""
         if location.startswith("/"):
             return roots(location)[0]
         for root in roots(location):
@@ -173,7 +173,7 @@ class Classic:
 
 
 def _wait(server: Any, *, ended: bool) -> None:
-    """Wait for the JVM thread that sends rows. Raise its error, unless this process has ended the job."""
+    """Wait for the JVM thread that sends rows. Raise the error of the thread, unless this process has ended the job."""
     try:
         with unwrap_spark_exception():
             server.getResult()
@@ -201,7 +201,7 @@ def is_at_driver(frame: DataFrame) -> bool:
 
 
 def reads_alike(frame: DataFrame) -> bool:
-    """Return whether the rows come from files or from a cache, filtered and computed by expressions that always give the same value.
+    """Return whether all rows come from files or from a cache, and all expressions over them always give the same value.
 
     Such rows can be read twice: first some columns to count the rows, then all columns. Joins, aggregates, functions in Python and other sources are
     not read twice.

@@ -1,4 +1,4 @@
-"""Collect the rows of a DataFrame at the driver: all of them, or all unless they exceed a number of bytes.
+"""Collect the rows of a DataFrame at the driver: all rows in any case, or no row if all rows exceed a number of bytes.
 
 Spark's estimate of a DataFrame may be far below its bytes, for example with files that compress well, `explode`, `repeat` or joins. So the incoming
 bytes are counted (`collect_at_most`). Each task counts in Python the bytes that it sends, and ends at its share, before Spark has made more. The
@@ -19,7 +19,7 @@ from pyhudi_core.engine.spark_sessions import session_of
 
 _MORE = pa.field("_pyhudi_more", pa.int8())
 _LEAST_SHARE = 1 << 20
-"""The minimum bytes that each task may send, for any number of running tasks."""
+"""The minimum share in bytes of a task, however many tasks run."""
 
 
 def quoted(name: str) -> Column:
@@ -58,7 +58,7 @@ def collect_at_most(frame: DataFrame, schema: pa.Schema, limit: int, *, share: i
 
 
 def _names(schema: pa.Schema) -> list[str]:
-    """Return the names of the columns, or other names if `mapInArrow` would not find columns by these names."""
+    """Return the names of the columns. If `mapInArrow` would not find the columns by these names, return other names."""
     plain = len({name.lower() for name in schema.names}) == len(schema) and not any(
         set(name) & set("`.") for name in schema.names
     )
@@ -69,7 +69,7 @@ def _names(schema: pa.Schema) -> list[str]:
 class _Counted:
     """Task function: yields batches with a column of zeros.
 
-    If the bytes exceed the share, it sends one row without values and with 1 in this column, and ends.
+    If the bytes exceed the share, the task sends one row without values and with 1 in this column, and ends.
     """
 
     share: int

@@ -77,7 +77,7 @@ class Connect:
         return False  # the rows of a short list are at the server
 
     def reads_alike(self, frame: Any) -> bool:
-        return False  # a plan as text does not say enough: the rows are computed once, and kept
+        return False  # the text of a plan does not say enough, so the rows are computed once and kept
 
     def send(self, values: list[bytes]) -> Payloads:
         return _InClosure(values)
@@ -128,7 +128,7 @@ class Connect:
         self.spark.addArtifact(archive, pyfile=True)
 
     def root_for(self, location: str, path: str, size: int) -> str | None:
-        """Find the form for Hadoop. The server may be on another machine, so even a local disk is tried."""
+        """Find the location's form for Hadoop. The server may be on another machine, so a local disk is tried, too."""
         for root in roots(location):
             place = root if root.startswith("file:") else "/".join(root.split("/", 3)[:3])
             if self._once(place, lambda own=root: self._opens(f"{own}/{path}", size)):  # type: ignore[misc]

@@ -66,7 +66,7 @@ def _version() -> str:
 
 
 def _asked(spark: SparkSession, tasks: int, path: str) -> list[dict[str, str]]:
-    # A function of a module would be imported by the worker, and this one is not: it belongs to no module.
+    # A worker would import the module of a function. This function belongs to no module, so the worker imports nothing.
     own: Callable[..., str] = FunctionType(worker_facts.__code__, {}, "look", (None, path))
     ask = F.udf(own, "string", useArrow=False)
     try:

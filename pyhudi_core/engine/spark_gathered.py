@@ -1,8 +1,8 @@
 """Small batches on Spark: collected at the driver, and sent to the executors by task.
 
-A batch of some megabytes gains nothing from a cache, an exchange and four transfers between the JVM and Python: each costs more than the work. So it
-is collected at the driver once, and cheap functions run there. The functions after a shuffle, which read and write files, run in the executors, and
-get their rows with the task. Functions and results are the same as in `SparkDataset`.
+For a batch of some megabytes, a cache, an exchange and four transfers between the JVM and Python cost more than the work. So the batch is collected
+once, and cheap functions run at the driver. The functions after a shuffle read and write files. They run in the executors and get their rows with the
+task. Functions and results are the same as in `SparkDataset`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pyhudi_core.runtime.base import Executor
 
 @dataclass(slots=True)
 class GatheredDataset:
-    """Rows at the driver, which ``local`` has in parts. After a shuffle (``scattered``) the next function runs in executors."""
+    """Rows at the driver. ``local`` has them in parts. ``scattered``: a shuffle was the last step, so the next function runs in executors."""
 
     spark: SparkSession
     executor: Executor
@@ -45,7 +45,7 @@ class GatheredDataset:
         if not self.scattered:
             return self._with(self.local.map(fn, schema, payloads))
         run = LocalDataset(self.executor, schema, lambda: self._in_executors(fn, schema, payloads))
-        # Whatever follows needs the result more than once at most by asking for it; keep it from running twice.
+        # A later step may need the result more than once, and the function must not run twice.
         run.persist()
         return self._with(run)
 
@@ -69,7 +69,7 @@ class GatheredDataset:
         return self.local.collect()
 
     def with_rows(self, rows: pa.Table) -> GatheredDataset:
-        """Return these rows together with other rows of the same columns."""
+        """Return these rows and the given rows, which have the same columns."""
         more = [[batch for batch in rows.to_batches() if batch.num_rows]]
         return self._with(LocalDataset(self.executor, self.schema, lambda: [*self.local.parts(), *more]))
 
@@ -78,7 +78,8 @@ class GatheredDataset:
         return GatheredDataset(self.spark, self.executor, local, scattered)
 
     def _in_executors(self, fn: TaskFunction, schema: pa.Schema, payloads: Sequence[Any]) -> list[Part]:
-        """Return the parts after the function. Parts with rows go to executors; a part without rows is not worth a task, and runs here."""
+        """Return the parts after the function. Executors run the function on parts with rows. A part without rows runs here, because a task for it
+        does not pay."""
         parts = self.local.parts()
         tasks = [TaskInfo(number, payload) for number, payload in enumerate(payloads or [None] * len(parts))]
         sent = [

@@ -26,7 +26,7 @@ _TASK_BYTES, _MOST_TASKS = 32 << 20, 16
 _PAYLOAD = 1 << 20
 """The maximum bytes of the tasks that are sent to a Spark task."""
 _SAMPLE = 64
-"""The number of tasks whose bytes are measured before all are pickled, which takes 20 s for a million."""
+"""The number of tasks whose bytes are measured first. To pickle all tasks takes 20 s for a million."""
 _FEW_BRANCHES = 4
 """The maximum number of branches of a frame with small files. Each branch costs about 30 ms of planning, and a start of Python when it is read."""
 
@@ -40,7 +40,7 @@ def frame(reading: Reading, spark: SparkSession, location: str) -> DataFrame:
     frames += _of_groups(spark, reading.groups, reading.schema)
     if not frames:
         return spark.createDataFrame([], spark_types.to_spark(reading.schema))
-    while len(frames) > 1:  # a tree: Spark looks at all branches of a union each time that one is added
+    while len(frames) > 1:  # a tree, because Spark looks at all branches of a union whenever a branch is added
         frames = [reduce(DataFrame.unionByName, frames[n : n + 2]) for n in range(0, len(frames), 2)]
     found = frames[0]
     return found if found.columns == reading.schema.names else _selected(found, reading.schema)
@@ -63,7 +63,7 @@ def _of_files(spark: SparkSession, files: EngineFiles, schema: pa.Schema) -> Dat
 
 
 def _of_groups(spark: SparkSession, groups: Sequence[TaskGroup], schema: pa.Schema) -> list[DataFrame]:
-    """Return frames of the groups, among which Spark chooses by the values of their columns, without reading.
+    """Return frames of the groups. By the values of their columns, Spark chooses frames without reading them.
 
     A group has its own frame if there are few groups, or many bytes; otherwise several groups share a frame.
     """
@@ -78,7 +78,7 @@ def _of_groups(spark: SparkSession, groups: Sequence[TaskGroup], schema: pa.Sche
 
 
 def _branches(groups: Sequence[TaskGroup], most: int) -> list[list[TaskGroup]]:
-    """Divide the groups into at most ``most`` branches of similar bytes. Groups without known values are together."""
+    """Divide the groups into at most ``most`` branches of similar bytes. Groups without known values are in one branch."""
     plain = [group for group in groups if group.tasks and not group.values]
     found = [plain] if plain else []
     rest = [group for group in groups if group.tasks and group.values]
@@ -131,7 +131,7 @@ def _literal(value: Any, kind: DataType) -> Column:
 
 
 def _is_between(name: str, values: Sequence[Any], kind: DataType) -> Column:
-    """Return a condition that all rows fulfil, so that Spark can skip a branch for a query with other values."""
+    """Return a condition that all rows of the branch fulfil, so that Spark skips the branch in a query for other values."""
     known = {value for value in values if value is not None}
     between = quoted(name).between(_literal(min(known), kind), _literal(max(known), kind))
     return between if None not in values else between | quoted(name).isNull()
@@ -153,9 +153,10 @@ def _native_scan(spark: SparkSession, files: EngineFiles) -> DataFrame:
 
 
 def _scan_in_tasks(spark: SparkSession, tasks: Sequence[ReadTask], wanted: int, schema: pa.Schema) -> DataFrame:
-    """Read tasks in the executors, consecutive ones in one of ``wanted`` Spark tasks, or more if their payload would be large.
+    """Read tasks in the executors. Consecutive tasks share one of ``wanted`` Spark tasks; there are more Spark tasks if their payload would be too
+    large.
 
-    A few tasks are sent with the function. Many are rows, each in its own Spark task: otherwise each would get the tasks of all.
+    A few tasks are sent with the function. Many tasks are sent as rows, a row for each Spark task: otherwise each Spark task would get all tasks.
     """
     packs = _packed(tasks, -(-len(tasks) // max(1, wanted)))
     is_small = sum(map(len, packs)) <= _PAYLOAD
@@ -173,7 +174,7 @@ def _scan_in_tasks(spark: SparkSession, tasks: Sequence[ReadTask], wanted: int, 
 
 
 def _packed(tasks: Sequence[ReadTask], count: int) -> list[bytes]:
-    """Return consecutive tasks, ``count`` of them pickled together, or fewer so that no pack is too large for a payload."""
+    """Return packs of pickled tasks. A pack has ``count`` consecutive tasks, or fewer if it would be too large for a payload."""
     some = tasks[:: -(-len(tasks) // _SAMPLE)]
     count = max(1, min(count, _PAYLOAD * len(some) // (2 * len(pickled([some])[0]))))
     while True:

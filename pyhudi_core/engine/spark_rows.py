@@ -1,7 +1,7 @@
 """Rows in Spark: mapInArrow for functions, one exchange for a shuffle.
 
-A shuffle sends each row to the task in its column: Spark's hash of an integer determines the task of a row, so each task has an integer that hashes
-to it. Rows of a `SparkSource` are counted and brought to their tasks in the JVM, and become Arrow once.
+A shuffle sends each row to the task in its column: in Spark the hash of an integer determines the task of a row, so for each task there is an integer
+whose hash leads to the task. Rows of a `SparkSource` are counted and brought to their tasks in the JVM, and become Arrow once.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class _Payloads:
 
 
 def pickled(values: Sequence[Any]) -> list[bytes]:
-    """Return each value pickled. A value that several tasks have is pickled once, and a broadcast of the result sends it once."""
+    """Return each value pickled. A value of several tasks is pickled once, and a broadcast of the result sends this value once."""
     known: dict[int, bytes] = {}
     for value in values:
         if id(value) not in known:
@@ -99,10 +99,10 @@ class _Width:
 
 @dataclass(slots=True)
 class SparkDataset:
-    """A DataFrame and the Arrow schema that functions see.
+    """A DataFrame, and the Arrow schema of the rows for functions.
 
     Attributes:
-        sent: the payloads of the functions from which it results.
+        sent: the payloads of the functions that made the DataFrame.
         behind: the DataFrame and the functions from which ``frame`` results. The next function joins them, so rows enter and leave Python only once.
         width: whether the rows are narrow, if this is known.
     """
@@ -156,7 +156,7 @@ class SparkDataset:
 
     def collect(self) -> pa.Table:
         with job_errors(), self._set({"spark.sql.adaptive.coalescePartitions.enabled": "false"}):
-            # Adaptive execution does not merge the tasks of a shuffle: each is there because a core is.
+            # Adaptive execution must not merge the tasks of a shuffle, because there is a task for each core.
             return collect_arrow(self.frame, self.schema)
 
     def _set(self, settings: Mapping[str, str] = MappingProxyType({})) -> AbstractContextManager[None]:
@@ -233,7 +233,7 @@ class SparkSource:
     def _beside(
         self, values: pa.RecordBatch, lists: Sequence[tuple[list[int], ...]], columns: Sequence[str]
     ) -> tuple[DataFrame, list[Column]]:
-        """Return the rows with the lists of their values, which are null for missing values; and these columns."""
+        """Add the lists of its values to each row; missing values have null instead of lists. Return the rows and the columns with the lists."""
         frame = self.frame
         names_of_lists, kinds_of_lists = zip(*(column.split() for column in columns), strict=True)
         if not values.num_columns:
@@ -241,7 +241,7 @@ class SparkSource:
         known = list(zip(*(column.to_pylist() for column in values.columns), strict=True))
         names = values.schema.names
         if len(known) <= _FEW and all(map(_has_literals, values.schema.types)):
-            # Other values get the null at the end. With a null for `row`, Spark would take the result for one that is never null.
+            # Missing values get the null at the end of the array. If `row` were null, Spark would assume that the result is never null.
             row = F.coalesce(*(F.when(_same(names, own, F.lit), n) for n, own in enumerate(known, 1)), F.lit(-1))
             return frame, [
                 F.element_at(F.array(*(_literals(one, kind) for one in own), F.lit(None)), row)
@@ -259,18 +259,18 @@ class SparkSource:
 
 
 def _same(names: Sequence[str], others: Sequence[Any], column: Callable[[Any], Column]) -> Column:
-    """Say whether the columns have the same values as the others; two nulls are equal."""
+    """Return the condition that the columns have the same values as the other columns; two nulls are equal."""
     return reduce(and_, [quoted(name).eqNullSafe(column(own)) for name, own in zip(names, others, strict=True)])
 
 
 def _has_literals(kind: pa.DataType) -> bool:
-    """Say whether a value of the type means the same in every time zone and precision."""
+    """Say whether values of the type mean the same in every time zone and in every precision."""
     tests = (pa.types.is_string, pa.types.is_integer, pa.types.is_boolean, pa.types.is_date)
     return any(test(kind) for test in tests)
 
 
 def _literals(values: Sequence[int], kind: str) -> Column:
-    """Return an array. It is one literal, because each costs a call into the JVM, and there may be one for each of thousands of tasks."""
+    """Return an array, made from one literal: each literal costs a call into the JVM, and there may be thousands of tasks."""
     return (F.split(F.lit(",".join(map(str, values))), ",") if values else F.array()).cast(kind)
 
 
@@ -307,7 +307,7 @@ def _key(schema: pa.Schema, key: KeyColumns) -> Column:
 
 
 _COUNT_BYTES = 64 << 20
-"""The maximum bytes of the counts at the driver, which are one row for each combination of partition values or each file group."""
+"""The maximum bytes of the counts at the driver. The counts have a row for each combination of partition values, or for each file group."""
 
 
 def _counts(counted: DataFrame, by: Sequence[str]) -> pa.Table:
@@ -328,10 +328,10 @@ def _values(table: pa.Table) -> list[list[Any]]:
 
 
 _NARROW = 1024
-"""Rows of at most this number of bytes on average, as Spark estimates them, are narrow."""
+"""Rows are narrow if Spark estimates at most this number of bytes for the average row."""
 _UNLIMITED = {"spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1)}
-"""Spark 4.1 and later measure a batch after each row, which takes as long as the conversion to Arrow itself; this value switches that off. Then only
-the number of rows (10,000) bounds a batch, which is enough for narrow rows."""
+"""The value that switches off a limit of Spark 4.1 and later: Spark measures a batch after each row, which takes as long as the conversion to Arrow.
+Then only the number of rows (10,000) bounds a batch, which is enough for narrow rows."""
 
 
 def in_task(fn: TaskFunction, schema: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

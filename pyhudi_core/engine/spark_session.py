@@ -66,10 +66,9 @@ class Session(Protocol):
         ...
 
     def batches_at_most(self, frame: Any, limit: int) -> list[pa.RecordBatch] | None:
-        """Return the rows of a frame, whose last column says if a task had too many rows; None if there are too many rows, or more than ``limit``
-        bytes.
+        """Return the rows of a frame; None if they have more than ``limit`` bytes, or if the last column says that a task had too many rows.
 
-        The job has ended then, too.
+        In both cases the job has ended.
         """
         ...
 
@@ -86,7 +85,8 @@ class Session(Protocol):
         ...
 
     def root_for(self, location: str, path: str, size: int) -> str | None:
-        """Return the form in which the session itself opens a table's folder, given one of its files; None if it does not open that file.
+        """Return the location of a table's folder in the form that the session can open; None if the session cannot open the given file of the
+        folder.
 
         The file's size shows whether the session opens the table's store, or another store with the same name.
         """
@@ -94,7 +94,7 @@ class Session(Protocol):
 
 
 def roots(location: str) -> list[str]:
-    """Return how Hadoop may call a location: a local folder, or a bucket by S3A or EMRFS."""
+    """Return the forms in which Hadoop may open a location: a local folder, or a bucket by S3A or EMRFS."""
     if location.startswith("/"):
         return [f"file:{location}"]
     scheme, _, rest = location.partition("://")

@@ -1,8 +1,8 @@
-"""The engine for rows that are files in a storage: tasks of this process, as in `engine.local`, whose rows go through files instead of memory.
+"""The engine for rows that are files in a storage: tasks of this process, as in `engine.local`, but files hold the rows, not memory.
 
 A task's rows are read from a file batch by batch, and functions that follow each other run as one stream. A persisted part is an Arrow IPC file in a
-scratch folder, unless it is small, and a shuffle writes runs of rows: memory has one run for each core, and after the shuffle the rows with one sort
-value of one task. So memory is bounded by `SpilledRows.run_bytes` and by the memory of the functions.
+scratch folder, unless it is small, and a shuffle writes runs of rows: in the shuffle memory has one run for each core; after the shuffle it has the
+rows of one task with one sort value. So memory is bounded by `SpilledRows.run_bytes` and by the memory of the functions.
 
 The caller that gives the rows also removes the scratch folder, after the write: nothing is deleted here, and a repeated write makes new files.
 """
@@ -28,7 +28,7 @@ _IN_MEMORY = 64 << 10
 _TASK_BYTES = 32 << 20
 """Bytes of rows that a task may have in memory."""
 _NULL = np.iinfo(np.int32).min
-"""Stands for a null among tasks and sort values, which are nulls first; no task and no sort value is that low."""
+"""Stands for a null among tasks and sort values, because nulls come first: every task and every sort value is greater."""
 
 
 class SpillFile(Protocol):
@@ -43,7 +43,7 @@ class SpillFile(Protocol):
 
 
 class Files(Protocol):
-    """What is needed of a storage."""
+    """The methods that are needed of a storage."""
 
     def open_input(self, path: str) -> pa.NativeFile:
         """Open a file for random reads."""
@@ -56,7 +56,7 @@ class Files(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Scratch:
-    """Where files of rows are written: a folder of a storage, for one write."""
+    """The folder of a storage for the files of one write."""
 
     files: Files
     folder: str
@@ -74,7 +74,7 @@ class Scratch:
         return held
 
     def write(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> str:
-        """Return a new file of these batches; its path."""
+        """Write a new file with these batches; return its path."""
         path = f"{self.folder}/rows-{next(self._numbers)}.arrow"
         output = self.files.open_output(path)
         try:
@@ -90,7 +90,7 @@ class Scratch:
 
 
 def _emptied(held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the batches, and hold none of them longer than needed."""
+    """Yield the batches, and hold no batch longer than needed."""
     held.reverse()
     while held:
         yield held.pop()
@@ -133,7 +133,7 @@ class SpilledRows:
 
     @property
     def tasks(self) -> int:
-        """Return the number of tasks: each task has few rows, also each task of an index, which looks up the keys of its rows together."""
+        """Return the number of tasks: each task has few rows, because a task of an index looks up the keys of all its rows together."""
         return -(-self.bytes // _TASK_BYTES)
 
 
@@ -207,7 +207,7 @@ class SpilledDataset:
         def streams() -> list[Part]:
             exchange = _Exchange(self.engine.rows, self.schema, (by, *sort_by))
             parts, width = self._parts(), max(1, self.engine.executor.workers)
-            # A file for each worker and not for each part, because a task has all of them open.
+            # A file for each worker, not for each part, because a task opens all these files at once.
             shares = [chain.from_iterable(parts[n::width]) for n in range(min(width, len(parts)))]
             runs = self.engine.executor.map(exchange.sorted, shares)
             return [_TaskPart(self.engine.rows.scratch.files, runs, task) for task in range(tasks)]
@@ -266,7 +266,7 @@ class _Sorted:
 
 @dataclass(frozen=True, slots=True)
 class _Exchange:
-    """One shuffle: the columns of task and sort value (without the second, rows of a task come in any order)."""
+    """One shuffle: the column of the task, and the column of the sort value. Without a sort value, rows of a task come in any order."""
 
     rows: SpilledRows
     schema: pa.Schema
@@ -300,7 +300,7 @@ class _Exchange:
         yield from self._run(held)
 
     def _run(self, held: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield one run; nothing is held any more."""
+        """Yield the held rows as one sorted run, and empty the list of held batches."""
         table = pa.Table.from_batches(held, self.schema)
         held.clear()
         table = table.take(row_order(table, self.by))

@@ -16,7 +16,7 @@ from pyhudi_core.errors import CommitAbortedError, ConfigError, HudiError, Stora
 
 _MARK = re.compile(r"pyhudi-error:(\{[^{}\n]*\}):end")
 _SHOWN = re.compile(r"^pyhudi\.errors\.(\w+): (.+)$", re.MULTILINE)
-"""The last line of a traceback: an error that a function of the user's let through, for example one of ``foreachBatch``."""
+"""Finds the last line of a traceback: an error of this package that a function of the user did not catch, such as a function for ``foreachBatch``."""
 _DISK = {
     "No space left on device": "Make room on the disks of Spark's executors, or set `spark.local.dir` to a larger one",
     "Disk quota exceeded": "Raise the quota of Spark's user, or set `spark.local.dir` to another disk",
@@ -33,7 +33,7 @@ def to_text(error: HudiError) -> str:
 
 
 def from_text(text: str) -> HudiError | None:
-    """Return the error that a worker's text names, or that a disk of Spark's own caused; None for any other failure."""
+    """Return the error that a worker's text names, or the error for a full disk of Spark itself; None for any other failure."""
     match = _MARK.search(text)
     if match is None:
         shown = _SHOWN.search(text)
@@ -122,7 +122,7 @@ def job_errors() -> Iterator[None]:
 
 
 _ENDED = ("ExecutorLostFailure", "MemoryError", "Connection reset", "Python worker exited unexpectedly")
-"""Texts of a failure whose process had no memory left, or ended. The kernel or a manager of the cluster kills a process whose memory is full, and
+"""Texts of failures in which a process had no memory left, or ended. The kernel or a manager of the cluster kills a process whose memory is full, and
 Spark's text does not say so. Python, Arrow and Java each have an error whose name ends with ``MemoryError``.
 """
 _MORE_MEMORY = (
@@ -141,7 +141,7 @@ _MEND = (
 
 
 def _is_of_a_job(error: Exception) -> bool:
-    """Say whether Spark raised the error, and neither this package nor a disk of Spark's nor a lost session caused it."""
+    """Say whether Spark raised the error, and the cause is neither this package, nor a disk of Spark, nor a lost session."""
     made = type(error).__module__.partition(".")[0] in ("pyspark", "py4j")
     return made and lost_session(error) is None and from_text(str(error)) is None
 
@@ -151,7 +151,7 @@ _TRACE = "Traceback (most recent call last)"
 
 
 def _reason(text: str) -> str:
-    """Return the line of Spark's text with the reason: the first line after the calls of a traceback, or Java's innermost cause."""
+    """Return the line of Spark's text that has the reason: the first line after the calls of a traceback, or the innermost cause in Java."""
     before, traced, after = text.partition(_TRACE)
     own = after.removeprefix(":") if traced else before.rpartition("Caused by: ")[2]
     lines = [line.rstrip() for line in own.splitlines() if line.strip() and not (traced and line[0] in " \t")]
@@ -162,7 +162,7 @@ def _reason(text: str) -> str:
 def lost_session(error: BaseException) -> ConfigError | None:
     """Return the error for a session whose JVM or server no longer answers; None for another failure."""
     named, text = type(error).__name__, str(error)
-    # An error with neither an exception of Java's nor a trace is an empty answer (PySpark 3.5).
+    # In PySpark 3.5, an error without a Java exception and without a trace is an empty answer.
     empty = named == "Py4JError" and re.fullmatch(r"An error occurred while calling \S+", text) is not None
     if isinstance(error, ConnectionError) or named == "Py4JNetworkError" or empty:
         return ConfigError(

@@ -58,7 +58,7 @@ Packed = npt.NDArray[np.uint8]
 
 
 class BloomFilter:
-    """A set of record keys that can report a key it does not hold. Created by `empty` or `from_footer`."""
+    """A set of record keys, which may also report a key that was not added. Created by `empty` or `from_footer`."""
 
     __slots__ = (
         "_bits",
@@ -85,7 +85,7 @@ class BloomFilter:
         self._bits = bits
         self._hashes = hashes
         self._unpacked = rows
-        # The rows as they were read, until a byte for each bit is worth making.
+        # The rows as they were read, until it pays to unpack each bit to a byte.
         self._packed = packed
         self._row_entries = row_entries
         self._max_entries = max_entries
@@ -349,7 +349,7 @@ class BloomBuilder:
 
 
 def _size(entries: int, fpp: float) -> tuple[int, int]:
-    """Return the number of bits of a row for this many keys, and how many of them each key sets."""
+    """Return the number of bits of a row for this many keys, and the number of bits that each key sets."""
     bits = math.ceil(entries * (-math.log(fpp) / math.log(2) ** 2))
     return bits, math.ceil(math.log(2) * bits / entries)
 

@@ -3,8 +3,8 @@
 Arrow repairs wrong quotes without a word. If no quote closes a field, Arrow reads the field to the end of the file. If letters follow the closing
 quote, Arrow reads the field to some later quote. In both cases the rows in between become a part of one value.
 
-Arrow's own reader of streams is not used. It reads ahead in a thread; if it is dropped while this thread reads a file of Python, such as an object in
-a store, it waits for the thread with the interpreter's lock in its hands, for ever.
+Arrow's own reader of streams is not used. It reads ahead in a thread. If the reader is dropped while this thread reads a file of Python, such as an
+object in a store, the reader waits for the thread and does not release the interpreter's lock: both wait for ever.
 
 Invariants
 - the blocks together are the bytes of the file, without a byte-order mark;
@@ -84,7 +84,7 @@ class _Rows:
         quotes = np.flatnonzero(letters == _QUOTE)
         at = 1 + max(text.rfind(b"\n"), text.rfind(b"\r"))
         if np.searchsorted(quotes, at) % 2:
-            # The last end of a line with an even number of quotes before it, found in one pass: each line may have an odd one.
+            # Find the last line end that has an even number of quotes before it, in one pass, because each line may have an odd number of quotes.
             is_open = np.logical_xor.accumulate(letters == _QUOTE)
             behind = (np.isin(letters, _LINE_ENDS) & ~is_open)[::-1]
             last = int(behind.argmax())
@@ -107,9 +107,10 @@ class _Rows:
         return bool(begins.all() and closed.all())
 
     def wrong(self, text: bytes, *, ended: bool) -> tuple[int, str]:
-        """Return where a value begins whose quotes are wrong, and why; an empty text if there is none. The text is a part of a row.
+        """Return the begin of the first value with wrong quotes, and the reason; the reason is empty if all quotes are right. ``text`` is a part of a
+        row.
 
-        ``ended``: it is the end of the file.
+        ``ended``: the file ends with the text.
         """
         if b'"' not in text:
             return 0, ""

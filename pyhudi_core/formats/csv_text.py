@@ -36,7 +36,7 @@ _PIECE_ROWS = 10_000
 _BLOCK_BYTES = 8 << 20
 _SHOWN = 40
 _DELIMITERS = {";": "';'", "\t": "tab", "|": "'|'"}
-"""Other characters between fields, and how a shell takes them."""
+"""Other characters between fields, each with its spelling in a shell."""
 _WHOLE = r"^-?(0|[1-9][0-9]*)$"
 _NUMBER = r"^-?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _NO_NUMBER = r"^(?i)[+-]?(nan|inf|infinity)$"
@@ -46,7 +46,7 @@ _ROW_OF_BLOCK = re.compile(r"Row #[0-9]+: ")
 _COMMA = pa.null()
 """In `_Guess.others`: numbers with decimal commas."""
 _NO_VALUE = ("NA", "N/A", "#N/A", "n/a", "na", "NaN", "nan", "null", "NULL", "Null", "None", "\\N", "-", "--", "?", ".")  # fmt: skip
-"""Words that files have where there is no value."""
+"""Words that stand for a missing value in files."""
 _HINT = (
     "A CSV file is UTF-8 text with a line of names, and values of the table's types; a time with a zone is written as 2026-01-31T12:00:00Z. Nulls are"
     " empty fields; other words for them are given with --null, another separator with --delimiter, and the type of a column with --type."
@@ -61,7 +61,7 @@ _HINTS = {
     "columns, got": "Each line needs as many fields as the line of names. A value that contains the separator has double quotes around it, and a"
     " double quote in it is written twice; --delimiter names another separator.",
 }
-"""What to do, by words of Arrow's error in small letters."""
+"""Hints for the user, by words of Arrow's error in small letters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class CsvFile:
                 yield from table.to_batches()
 
     def _tables(self, source: pa.NativeFile, types: Mapping[str, pa.DataType]) -> Iterator[pa.Table]:
-        """Yield the rows of one block after the other; the first one may have none."""
+        """Yield the rows of one block after the other; the first block may have no row."""
         names: list[str] | None = None
         convert = csv.ConvertOptions(
             column_types=types,
@@ -170,7 +170,7 @@ class _Guess:
     seen: bool = False
     words: set[str] = field(default_factory=set)
     others: list[pa.DataType] | None = None
-    """The types of the values that are none of the ``words`` for no value; None as long as the column is no text."""
+    """The types of the values without the ``words`` that mean no value; None while the column is not text."""
     example: str = ""
 
     def odd(self, values: pa.Array, *, decides: bool) -> int | None:
@@ -270,4 +270,4 @@ _FITS: dict[pa.DataType, Callable[[pa.Array], bool]] = {
     pa.timestamp("us", "UTC"): lambda texts: _casts(texts, pa.timestamp("us", "UTC")),
     pa.float64(): _number,
 }
-"""The types that can be guessed, and whether all of some texts are values of the type."""
+"""The types that can be guessed, each with a function that says whether all given texts are values of the type."""

@@ -52,12 +52,12 @@ class HistoryFile:
 
     @property
     def first(self) -> str:
-        """No requested time in the file is smaller."""
+        """A lower bound of the requested times in the file."""
         return self._parts()[0] if self.times is None else self.times[0]
 
     @property
     def last(self) -> str:
-        """No requested time in the file is greater."""
+        """An upper bound of the requested times in the file."""
         return self._parts()[1] if self.times is None else self.times[1]
 
     @property

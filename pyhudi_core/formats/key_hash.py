@@ -139,7 +139,7 @@ class KeyBlock:
 
 
 def chains(keys: Keys, hashes: int, bits: int) -> list[int]:
-    """Return the positions of all keys after each of ``len(bits)`` steps, as `KeyBlock` gives them; for few keys, without a loop over an array."""
+    """Return the positions of a few keys after each step, as `KeyBlock` does for many keys. A few keys are hashed faster without arrays."""
     most, factor, found = 0xFFFFFFFF, int(_M), []
     for start, length in zip(keys.starts.tolist(), keys.lengths.tolist(), strict=True):
         key = keys.data[start : start + length].tobytes()

@@ -1,8 +1,8 @@
 """The ordering values of deletes from delete blocks, in the types of the ordering columns.
 
 Specification, "Log Format" and "Merge Modes". A delete block stores the Java class of each ordering value. If the class does not fit the ordering
-column, the values cannot be compared, and the delete counts as one without an ordering value. The same is true for a value that the column cannot
-hold, and for a single int of 0, which writers store for deletes without an ordering value.
+column, the values cannot be compared, and the delete counts as a delete without an ordering value. The same is true for a value that the column
+cannot hold, and for a single int of 0, which writers store for deletes without an ordering value.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _INTEGER = "IntWrapper"
 
 
 def comparable(deletes: DeleteColumns, columns: Sequence[pa.DataType]) -> tuple[list[pa.Array], Mask]:
-    """Return the ordering values for columns of these types, and which deletes can be compared with rows. The other deletes win outright.
+    """Return the ordering values for columns of these types, and a mask of the deletes that can be compared with rows. The other deletes win
+    outright.
 
     The values of deletes that win outright are null. Missing values of deletes with several ordering values are null, too.
     """
@@ -58,7 +59,7 @@ def _as_column(part: Wrapped, column: pa.DataType, compared: Mask, only: bool) -
 
 
 def _cast(values: pa.Array, column: pa.DataType) -> tuple[pa.Array, Mask]:
-    """Return the values in the column's type, and which of them the column can store without loss."""
+    """Return the values in the column's type, and a mask of the values that the column can store without loss."""
     try:
         return values.cast(column), np.ones(len(values), bool)
     except _CAST_ERRORS:
@@ -66,7 +67,8 @@ def _cast(values: pa.Array, column: pa.DataType) -> tuple[pa.Array, Mask]:
     try:
         whole = column.precision - column.scale if pa.types.is_decimal(column) else 0
         if pa.types.is_decimal(column) and whole < values.type.precision - values.type.scale:
-            # An unsafe cast drops digits behind the point, which the cast back shows. It does not show if there are too many before the point.
+            # An unsafe cast drops digits behind the point; the cast back shows this loss. The cast back does not show if there are too many digits
+            # before the point.
             limit = pa.scalar(Decimal(10) ** whole)
             values = pc.if_else(pc.less(pc.abs(values), limit), values, pa.scalar(None, values.type))
         found = values.cast(column, safe=False)
@@ -76,7 +78,7 @@ def _cast(values: pa.Array, column: pa.DataType) -> tuple[pa.Array, Mask]:
 
 
 def _joined(parts: Iterable[tuple[Ints, pa.Array]], column: pa.DataType, compared: Mask) -> pa.Array:
-    """Return one value for each delete; null if there is none, or if the delete is not compared."""
+    """Return one value for each delete; null for a delete without a value, and for a delete that is not compared."""
     found = list(parts)
     if len(found) == 1 and len(found[0][0]) == len(compared) and compared.all():
         return found[0][1]

@@ -2,10 +2,10 @@
 
 The order matters (specification, "Merge Modes"; releases 1.0 to 1.2 do the same): the entries of a key are folded one after the other in the
 order of their arrival, and only the result meets the base row. So a delete may be replaced by a later entry before it meets the base row.
-The fold runs in rounds: round n takes entry n of every key with at least n entries, all keys at once. `MergeLaw` decides each pair.
+The fold runs in rounds. Round n takes the n-th entry of every key that has one, for all keys at once. `MergeLaw` decides each pair.
 
-The state of a key stores, for each column, the entry that has its value, so that partial updates and mergers need no copies. Rows made by a merger
-are appended to the entries of the logs.
+For each column, the state of a key stores the number of the entry with the column's value, so partial updates and mergers need no copies. Rows made
+by a merger are appended to the entries of the logs.
 
 `SliceMerge` applies the states to the base rows, in batches, by record key or by position. Base rows without an entry pass unchanged. The law
 replaces, keeps or drops base rows with an entry. States without a base row come last, as inserts.
@@ -36,9 +36,9 @@ class Folded:
     Attributes:
         entries: the entries of the logs, followed by the rows that a merger made.
         keys: the keys or the positions (`LogEntries.keys`), each once.
-        entry: the deciding entry; its ordering value is the ordering value of the state.
+        entry: the deciding entry, whose ordering value is the ordering value of the state.
         deleted, outright: whether the key is deleted, and whether the delete wins over any base row.
-        sources: for each column, the entry of its value, or `ABSENT`; None if that is ``entry`` for all.
+        sources: for each column, the entry of the column's value, or `ABSENT`; None if ``entry`` has the values of all columns.
     """
 
     entries: LogEntries
@@ -90,7 +90,7 @@ class _State:
         return cls(entries, first.copy(), entries.deleted[first], entries.outright[first], sources)
 
     def meet(self, which: Ints, arriving: Ints, law: MergeLaw) -> None:
-        """Add one more entry to each of these keys."""
+        """Fold one more entry into the state of each of these keys."""
         if (merger := law.merger_in_logs) is not None:
             rows = ~(self.deleted[which] | self.entries.deleted[arriving])
             self._make(which[rows], arriving[rows], merger)
@@ -192,7 +192,7 @@ class SliceMerge:
         else:
             changed = wins & ~above.deleted
             new = take_rows(folded, states[changed], stored.filter(pa.array(changed)))
-        # The places of the rows in the result: base rows by their number, new ones behind them.
+        # The order of the result: base rows have their numbers, and new rows have the numbers behind all base rows.
         order = np.arange(len(table))
         order[rows[changed]] = len(table) + np.arange(int(changed.sum()))
         order = np.delete(order, dropped)
@@ -201,7 +201,7 @@ class SliceMerge:
         yield from pa.concat_tables([table, new]).take(pa.array(order)).combine_chunks().to_batches()
 
     def _meet(self, batch: pa.RecordBatch) -> tuple[Ints, Ints]:
-        """Return the numbers of the rows of a batch that have a state, ascending, and their states."""
+        """Return the rows of a batch that have a state, by their numbers, ascending; and the state of each of these rows."""
         if self._by_position is None:
             found = pc.index_in(self.keys_of(batch).cast(pa.string()), value_set=self.folded.keys)
             rows = np.flatnonzero(mask(found.is_valid()))

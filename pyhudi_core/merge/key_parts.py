@@ -21,7 +21,7 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
 class LogsTooLargeError(Exception):
-    """The entries of a part are larger than the memory for them. ``parts``: the needed number of parts. This error is handled inside ``merge``."""
+    """The entries of a part are larger than the memory for entries. ``parts``: the needed number of parts. This error is handled inside ``merge``."""
 
     def __init__(self, parts: int) -> None:
         super().__init__(parts)
@@ -39,7 +39,7 @@ class KeyPart:
         """Return which of the keys are in this part; the keys are not null."""
         if self.of == 1:
             return np.ones(len(keys), bool)
-        # File groups of consistent hashing hold keys of one range of hashes, so the bits are mixed once more.
+        # A file group of consistent hashing has only keys of one range of hashes. So the bits are mixed again.
         mixed = (hash_keys(keys.cast(pa.string())).astype(np.uint64) * _SPREAD) >> np.uint64(40)
         return np.asarray(mixed % np.uint64(self.of) == np.uint64(self.number), bool)
 
@@ -49,8 +49,8 @@ class KeyPart:
 
 
 def parts_for(held: int, read: int, whole: int, most: int) -> int:
-    """Return the number of parts, a power of two, for a part that is too large: ``held`` bytes of entries came from ``read`` of ``whole`` bytes of
-    logs.
+    """Return the number of parts, a power of two, into which a too large part is cut. Of the ``whole`` bytes of logs, ``read`` bytes were read, and
+    gave ``held`` bytes of entries.
     """
     expected = held * max(1.0, whole / max(1, read))
     parts = 2

@@ -3,7 +3,8 @@
 A slice's logs contain a delete until they are compacted. Until then the delete wins over an older row, even if the row was written after the delete.
 The compaction removes the delete and the row. After the compaction, an older row in a new log would suddenly become visible.
 
-Memory is bounded by the slice's logs in the columns that are compared, or a limit if they are larger (``merge/key_parts.py``).
+Memory is bounded by the slice's logs in the compared columns. If the logs are larger than a limit, memory is bounded by the limit
+(``merge/key_parts.py``).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from pyhudi_core.storage.base import Storage
 
 
 def older_than_deletes(storage: Storage, piece: FileSlice, merging: Merging, rows: pa.Table, schema: pa.Schema) -> Mask:
-    """Return which rows lose against the delete that is the result of the logs for their key. Reads no base file.
+    """Return which rows lose against a delete: the result of the logs for the row's key is the delete. Reads no base file.
 
     Only ordering values decide. After a partial block, readers let any row replace a delete, so a late row would bring the old base row back.
 
@@ -44,7 +45,7 @@ def older_than_deletes(storage: Storage, piece: FileSlice, merging: Merging, row
             entries = scan.entries(found, part, merging.most_log_bytes)
         except LogsTooLargeError as error:
             into = error.parts
-        for smaller in part.cut(into):  # not in the handler, where the error still holds what was read
+        for smaller in part.cut(into):  # not in the handler, because there the error still holds the entries
             look(smaller)
         if entries is not None:
             late[_lost(rows, fold(entries, merging.law()), merging)] = True
@@ -54,7 +55,7 @@ def older_than_deletes(storage: Storage, piece: FileSlice, merging: Merging, row
 
 
 def _lost(rows: pa.Table, folded: Folded, merging: Merging) -> np.ndarray:
-    """Return the places of the rows that lose against a deleted state."""
+    """Return the places of the rows that lose because the state of their key is a delete."""
     deleted = np.flatnonzero(folded.deleted)
     found = pc.index_in(rows.column(RECORD_KEY), value_set=folded.keys.take(pa.array(deleted)))
     met = np.flatnonzero(mask(found.is_valid()))

@@ -10,7 +10,7 @@ The law
 - `EVENT_TIME_ORDERING`: the higher ordering values win, the newer version on equal ones. Columns are compared one after the other.
 - a delete without an ordering value wins over every older version, and loses to every newer one.
 - `CUSTOM`: a merger makes one row from two versions. If one of them is a delete, the rules above decide.
-- partial updates in logs: the winner of two rows gets the columns that it does not have from the loser; a delete always wins, or is forgotten.
+- partial updates in logs: of two rows, the winner takes its missing columns from the loser. A delete always wins, or is forgotten.
 
 The order of values is Java's: NaN is the greatest number, -0.0 is below 0.0, bytes are signed. Null is the lowest value; in a column of
 32-bit integers it counts as 0.
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import ClassVar, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -42,8 +42,8 @@ class MergedPairs:
 
     Attributes:
         rows: the rows.
-        gone: which pairs together are a delete.
-        completed: which rows are older versions that took a value of the newer one; None if no row is.
+        gone: which pairs become a delete.
+        completed: which rows are older versions with at least one value of the newer version; None if no row is.
     """
 
     rows: pa.Table
@@ -60,34 +60,23 @@ class PairMerger(Protocol):
 
 
 class TableMerger(PairMerger, Protocol):
-    """The merger of a table, with the facts that a write needs."""
+    """The merger of a table, with the facts that a write needs. Each merger states the facts that differ from these."""
 
-    @property
-    def combines(self) -> bool:
-        """Whether it also merges the versions within one batch.
+    combines: ClassVar[bool] = False
+    """Whether the merger also merges the versions within one batch.
 
-        Otherwise ordering values choose one version, as Hudi's payloads do before a write.
-        """
-        ...
-
-    @property
-    def can_delete(self) -> bool:
-        """Whether the merger can turn pairs or rows into deletes without ``_hoodie_is_deleted``."""
-        ...
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The columns that the merger reads, in addition to the ordering columns, if they are known."""
-        ...
-
-    @property
-    def fails_without(self) -> bool:
-        """Whether the merger cannot merge rows without the columns of `needs`."""
-        ...
+    Otherwise ordering values choose one version, as Hudi's payloads do before a write.
+    """
+    can_delete: ClassVar[bool] = False
+    """Whether the merger can turn pairs or rows into deletes without ``_hoodie_is_deleted``."""
+    needs: ClassVar[tuple[str, ...]] = ()
+    """The columns that the merger reads, in addition to the ordering columns, if they are known."""
+    fails_without: ClassVar[bool] = False
+    """Whether the merger cannot merge rows without the columns of `needs`."""
 
     def deletes(self, rows: pa.Table) -> Mask:
         """Return which rows are deletes if there is no older version."""
-        ...
+        return none_of(rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +145,7 @@ class MergeLaw:
     def newer_wins(
         self, newer: Versions, older: Versions, *, in_logs: bool = False, mixed: Mask | bool = False
     ) -> Mask:
-        """Return for each pair of versions whether the newer one wins.
+        """Return for each pair of versions whether the newer version wins.
 
         Args:
             newer, older: the two versions of each pair; with a merger, one of them is a delete.
@@ -171,7 +160,7 @@ class MergeLaw:
         obsolete = newer.listed & ~newer.outright & forgotten
         wins = (newer.outright | forgotten | wins) & ~obsolete
         if in_logs and self.merger is not None and _has_text(newer.orderings.schema):
-            # Release 1.0.2 has the two texts in two Java classes here, which it cannot compare: the delete of a delete block wins.
+            # Release 1.0.2 stores the two texts in two Java classes here, and cannot compare the classes: the delete of a delete block wins.
             wins |= newer.listed & ~forgotten
         return wins | (mixed & (newer.deleted | older.deleted))
 
@@ -205,7 +194,7 @@ class MergeLaw:
 
 
 def by_ordering(newer: Versions, older: Versions) -> Mask:
-    """Return for each pair of versions whether the ordering values of the newer one are not lower."""
+    """Return for each pair of versions whether the ordering values of the newer version are at least as high."""
     return not_lower(*(_as_compared(each.orderings) for each in (newer, older)))
 
 
@@ -228,7 +217,7 @@ def _has_word(rows: pa.Table | pa.RecordBatch, column: str, word: str) -> Mask:
 
 
 def not_lower(new: pa.Table, old: pa.Table) -> Mask:
-    """Return for each pair of rows whether the new values are not lower than the old ones. Columns are compared one after the other."""
+    """Return for each pair of rows whether the new values are at least as high as the old values. Columns are compared one after the other."""
     found = np.ones(new.num_rows, bool)
     equal = np.ones(new.num_rows, bool)
     for one, other in zip(new.columns, old.columns, strict=True):
@@ -239,7 +228,7 @@ def not_lower(new: pa.Table, old: pa.Table) -> Mask:
 
 
 def compare(new: pa.ChunkedArray, old: pa.ChunkedArray) -> tuple[Mask, Mask]:
-    """Return for each pair of values whether the new one is lower, and whether it is higher. Null is the lowest."""
+    """Return for each pair of values whether the new value is lower, and whether the new value is higher. Null is the lowest."""
     new, old = _signed(new), _signed(old)
     lower, higher = _true(pc.less(new, old)), _true(pc.greater(new, old))
     if new.null_count or old.null_count:
@@ -270,6 +259,11 @@ def _columns(rows: pa.Table | pa.RecordBatch, names: Sequence[str]) -> pa.Table:
     return chosen if isinstance(chosen, pa.Table) else pa.Table.from_batches([chosen])
 
 
+def none_of(rows: pa.Table) -> Mask:
+    """Return a mask over the rows that chooses none of them."""
+    return np.zeros(rows.num_rows, bool)
+
+
 def _without_value(orderings: pa.Table) -> Mask:
     """Return which versions have no ordering value. Hudi stores an int of 0 for a missing value, and reads every int of 0 as missing."""
     none = np.ones(orderings.num_rows, bool)
@@ -282,7 +276,7 @@ def _without_value(orderings: pa.Table) -> Mask:
 
 
 def _as_compared(orderings: pa.Table) -> pa.Table:
-    """Return the ordering columns for comparison. Hudi replaces null by an int of 0, which it can compare only with other ints."""
+    """Return the ordering columns for comparison. Hudi replaces null by an int of 0, and can compare this 0 only with ints."""
     for number, item in enumerate(orderings.schema):
         if pa.types.is_int32(item.type) and orderings.column(number).null_count:
             orderings = orderings.set_column(number, item, pc.fill_null(orderings.column(number), 0))
@@ -290,8 +284,8 @@ def _as_compared(orderings: pa.Table) -> pa.Table:
 
 
 def _not_deleted_outright(codes: Ints, positions: Ints, outright: Mask) -> Ints:
-    """Return the positions of versions that matter: for each key the versions after its last outright delete, or this delete if nothing follows
-    it.
+    """Return the positions of the versions that matter. For each key these are the versions after the last outright delete; if there are none, this
+    delete.
     """
     order = np.lexsort((positions, codes))
     starts = np.flatnonzero(np.append(True, codes[order][1:] != codes[order][:-1]))
@@ -312,7 +306,7 @@ def _sort_columns(values: pa.ChunkedArray, name: str) -> dict[str, pa.ChunkedArr
 
 
 def _signed(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return bytes so that they sort as Java compares them, with signs; other values are unchanged."""
+    """Change bytes so that they sort in Java's order, in which bytes have signs; return other values unchanged."""
     if not pa.types.is_binary(values.type):
         return values
     array = values.combine_chunks()

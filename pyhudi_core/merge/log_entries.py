@@ -1,6 +1,6 @@
 """The entries of a file slice's logs as one Arrow table: every record and every delete, in the order of their arrival.
 
-Specification, "Log Format" and "Merge Modes". Which deletes can be compared with rows is decided in ``delete_orderings``.
+Specification, "Log Format" and "Merge Modes". ``delete_orderings`` decides which deletes can be compared with rows.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class LogEntries:
 
     Attributes:
         rows: one row for each entry, in the reader's columns; null in deletes, and in columns that a partial block does not have.
-        keys: record keys; or positions in the base file, as integers, if all entries have them (`by_position`).
+        keys: record keys; if all entries have positions in the base file (`by_position`), the positions, as integers.
         deleted: which entries are deletes.
         outright: which deletes win over any older version: deletes without a comparable ordering value.
-        listed: which deletes come from delete blocks; the other deletes are rows that say they are deleted.
-        orderings: ordering values, one column for each ordering field; null where there is none.
+        listed: which deletes come from delete blocks; the other deletes are rows that are marked as deleted.
+        orderings: ordering values, one column for each ordering field; null for a missing value.
         present: for each column of ``rows``, which entries have it; None if there was no partial block.
         first_partial: number of the first entry of the first partial block; the number of entries if there is no such block.
     """
@@ -73,7 +73,7 @@ class EntryCollector:
     """Collects the entries of blocks. ``schema`` is the reader's, meta columns first; ``ordering`` names the ordering columns; ``bytes`` is the size
     so far.
 
-    ``marked``: the column and the word of rows that are deletes (`Versions.of_rows`).
+    ``marked``: a column and a word; a row with this word in this column is a delete (`Versions.of_rows`).
     """
 
     schema: pa.Schema
@@ -106,7 +106,7 @@ class EntryCollector:
         self._present.append([np.full(count, name in columns or not partial) for name in self.schema.names])
 
     def add_deletes(self, deletes: DeleteColumns, positions: pa.Array | None = None) -> None:
-        """Add the deletes of a delete block, with null rows, and with their positions if entries have them."""
+        """Add the deletes of a delete block, with null in their rows. If entries have positions, the deletes have theirs, too."""
         count = len(deletes)
         rows = pa.table([pa.nulls(count, item.type) for item in self.schema], schema=_nullable(self.schema))
         kinds = [self.schema.field(name).type for name in self.ordering]
@@ -126,7 +126,7 @@ class EntryCollector:
         self._present.append(present)
 
     def finish(self) -> LogEntries | None:
-        """Return all entries; None if there are none, which is possible even if there are blocks."""
+        """Return all entries; None if there are none. Blocks can be without entries."""
         count = sum(map(len, self._keys))
         if not count:
             return None

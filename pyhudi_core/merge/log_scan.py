@@ -4,11 +4,11 @@ Specification, "Log Format" and "Reader Expectations", as releases 1.0 to 1.2 re
 rollback command removes the blocks of its target; a block that two attempts of a task wrote counts once; and a block of a log compaction takes
 the position of the blocks that it replaces.
 
-Entries meet their base rows by position if every block has the positions of its entries in the slice's base file, as in Hudi's reader; else by
-record key. By position no reader needs the keys, in the logs or in the base file.
+If every block has the positions of its entries in the slice's base file, entries meet their base rows by position, as in Hudi's reader; otherwise by
+record key. A reader by position needs no keys, neither of the logs nor of the base file.
 
-The entries of one slice are held in memory, in the wanted columns only; if they are larger than a limit, those of a part of the keys
-(``merge/key_parts.py``).
+The entries of one slice are held in memory, in the wanted columns only. If the entries are larger than a limit, only the entries of a part of the
+keys are held (``merge/key_parts.py``).
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ class LogColumns:
         schema: names and types, in the reader's order.
         ordering: the ordering columns.
         keys_of: returns the record keys of a batch.
-        names_at: returns the column names at an instant; None if they are the same.
-        marked: the column and the word of rows that are deletes (`Versions.of_rows`).
-        base_time: the requested time of the base file whose positions may be used; empty if entries must have their keys.
+        names_at: returns the column names at an instant; None if the names were the same as now.
+        marked: a column and a word; a row with this word in this column is a delete (`Versions.of_rows`).
+        base_time: the requested time of the base file to which positions refer; empty if positions must not be used.
         for_keys: the columns that only the keys need.
     """
 
@@ -84,7 +84,7 @@ class LogColumns:
     for_keys: frozenset[str] = frozenset()
 
     def without_keys(self) -> LogColumns:
-        """Return the columns that are read if entries have positions."""
+        """Return the columns to read if entries meet their base rows by position."""
         return replace(self, schema=pa.schema([item for item in self.schema if item.name not in self.for_keys]))
 
 
@@ -98,7 +98,7 @@ _FEW_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class _Content:
-    """A block, its bytes, the path of its file, and the positions of its entries if they are used."""
+    """A block, its bytes, the path of its file, and the positions of its entries; None if positions are not used."""
 
     block: LogBlock
     data: pa.Buffer
@@ -107,7 +107,7 @@ class _Content:
 
 
 class _WrongPositionsError(Exception):
-    """A block has another number of entries than of positions. This error is handled inside this module: the entries are read with their keys."""
+    """A block has more or fewer positions than entries. This error is handled inside this module: the entries are read with their keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +123,9 @@ class LogScan:
     executor: Executor = SerialExecutor()
 
     def entries(self, columns: LogColumns, part: KeyPart = _ALL, most_bytes: int = 0) -> LogEntries | None:
-        """Return all entries of a part of the keys in the order of their arrival; None if there are none.
+        """Return all entries of a part of the keys, in the order of their arrival; None if there are no entries.
 
-        Raises `LogsTooLargeError` if they are larger than ``most_bytes`` (0: no limit), and `CorruptionError` and its kinds.
+        Raises `LogsTooLargeError` if the entries are larger than ``most_bytes`` (0: no limit), and `CorruptionError` and its kinds.
         """
         held = self._held(sum(log.size for log in self.logs))
         blocks = self._blocks(held)
@@ -152,7 +152,7 @@ class LogScan:
     def _contents(
         self, found: list[tuple[str, LogBlock]], held: Mapping[str, bytes], *, by_position: bool = False
     ) -> Iterator[_Content]:
-        """Yield the contents of these blocks, in their order, and the positions of their entries if they meet base rows by position."""
+        """Yield the contents of these blocks, in their order; with ``by_position`` also the positions of their entries."""
         for path, blocks in _by_file(found):
             with self._opened(path, held) as source:
                 reader = LogReader(source, path)
@@ -253,7 +253,7 @@ def _compacted(found: list[tuple[str, LogBlock]]) -> list[tuple[str, LogBlock]]:
 def _positions_of(block: LogBlock, content: pa.Buffer, path: str) -> Ints:
     """Return the positions of the entries of a block. Raises `_WrongPositionsError` for damaged positions, and for too many.
 
-    A small text can say that there are millions. An entry has at least a byte, and an Avro block says how many entries it has.
+    A small text can have millions of positions. An entry takes at least a byte, and an Avro block has the number of its entries.
     """
     text, most = block.headers.get(Header.RECORD_POSITIONS, ""), min(len(content), MAX_POSITIONS)
     try:
@@ -332,7 +332,7 @@ def _added_together(found: EntryCollector, run: list[_Content], columns: LogColu
 
 @contextmanager
 def _handed_out(run: Sequence[_Content]) -> Iterator[Callable[[int], pa.Array | None]]:
-    """Give a function that returns the positions of the next entries; it returns None if positions are not used.
+    """Give a function that returns the positions of the next entries. The function returns None if positions are not used.
 
     Raises `_WrongPositionsError` if there are more entries than positions or, at the end, more positions than entries.
     """
@@ -431,7 +431,7 @@ def _records(
     for part in HFileReader(pa.BufferReader(content), path).scan():
         batch = read_all(schema, part.data, part.value_starts, part.value_ends, path)
         if RECORD_KEY in batch.schema.names and not batch.column(RECORD_KEY).null_count:
-            # Java numbers the entries instead of naming them by key, unless the records have a field of the metadata table's.
+            # Java numbers the entries and does not store their keys, unless the records have a field of the metadata table.
             yield _wanted(batch, wanted), None
         else:
             yield _wanted(batch, wanted), part.key_array().cast(pa.string())

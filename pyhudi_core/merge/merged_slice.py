@@ -1,8 +1,8 @@
 """Read one file slice that has logs: merge the logs into its base rows.
 
-Readers use it, and writers that need the keys of a slice with logs. Statistics of the base file prune nothing here, because a log may replace a
-base row that does not match by a row that matches, or the reverse. Memory is bounded by the slice's logs in the wanted columns, or a limit if they
-are larger, and a batch of base rows. Above the limit the logs and the base file are read again for each part of the keys (``merge/key_parts.py``).
+Readers use this module, and writers that need the keys of a slice with logs. Statistics of the base file prune nothing here: a log may replace a base
+row that does not match by a row that matches, or the reverse. Memory is bounded by a batch of base rows and the slice's logs in the wanted columns,
+or a limit if the logs are larger. Above the limit the logs and the base file are read again for each part of the keys (``merge/key_parts.py``).
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Merging:
 
     @property
     def ordering(self) -> tuple[str, ...]:
-        """The deciding columns; none if only the order of commits decides."""
+        """The columns that decide between versions; none if only the order of commits decides."""
         return ordering_of(self.config)
 
     def law(self) -> MergeLaw:
@@ -79,7 +79,8 @@ class Merging:
         return law_of(self.config, self.merger)
 
     def of_slice(self, piece: FileSlice) -> Merging:
-        """Return how the logs of a slice merge. If the table was raised and all logs are older than the upgrade, they merge as in version 6.
+        """Return the merging of the logs of a slice. If the table was raised, and all logs are older than the upgrade, the logs merge as in version
+        6.
 
         The newest slices have no such logs, because the upgrade wrote base files above them. So only older states are read by the old rules.
         """
@@ -87,9 +88,7 @@ class Merging:
         if not raised_at or not piece.logs or any(log.name.requested_time >= raised_at for log in piece.logs):
             return self
         before = replace(self, config=self.config.before_raised)
-        if (
-            before.merger is None and self.merger is not None
-        ):  # one of the user's own, which is known where the value was made
+        if before.merger is None and self.merger is not None:  # the user's merger, which other processes may not know
             object.__setattr__(before, "merger", self.merger)
         return before
 
@@ -119,7 +118,7 @@ class Merging:
 
 @dataclass(slots=True)
 class PartRows:
-    """The merged rows for a part of a slice's keys. Read `kept` first, then `added`.
+    """The merged rows for a part of a slice's keys. Call `kept` first, then `added`.
 
     Attributes:
         base: the rows of the base file.
@@ -162,7 +161,7 @@ def slice_rows(storage: Storage, piece: FileSlice, merging: Merging, wanted: pa.
     columns = merging.columns(wanted, schema)
     law = merging.law()
     scan = LogScan(storage, piece.logs, piece.requested_times.__contains__, merging.executor)
-    # A merger sees all columns, and is asked key by key, also about keys that a base file has twice.
+    # A merger gets all columns, and it merges key by key, also keys that a base file has twice.
     base_time = "" if piece.base is None or merging.is_custom else piece.base.name.requested_time
     found = merging.log_columns(columns, base_time, wanted.names)
 
@@ -172,7 +171,7 @@ def slice_rows(storage: Storage, piece: FileSlice, merging: Merging, wanted: pa.
             entries = scan.entries(found, part, merging.most_log_bytes)
         except LogsTooLargeError as error:
             parts = error.parts
-        if parts:  # not in the handler, where the error still holds what was read
+        if parts:  # not in the handler, because there the error still holds the entries
             for smaller in part.cut(parts):
                 yield from read(smaller)
             return
@@ -216,7 +215,7 @@ def _of_part(batches: Iterator[pa.RecordBatch], part: KeyPart, merging: Merging)
 
 @dataclass(frozen=True, slots=True)
 class LivingRows:
-    """Reads rows of slices as readers see them now. ``schema`` is the schema of the table's files; meta columns come first."""
+    """Reads rows of slices in their current state. ``schema`` is the schema of the table's files; meta columns come first."""
 
     merging: Merging
     schema: pa.Schema

@@ -200,7 +200,7 @@ class _Checks:
 
 
 def _smallest(difference: _Difference) -> str | None:
-    """Return the row with the fewest values on which the results differ, as text."""
+    """Return, as text, a row on which the results differ: the row with the fewest values."""
     names = list(difference.results)
     first, second = (_rows(difference.results[name]) for name in names)
     if len(first) != len(second):
@@ -224,7 +224,7 @@ def _rows(table: pa.Table, names: list[str] | None = None) -> list[dict[str, Any
 
 
 def _text(value: object) -> str:
-    """Return the text that is equal for equal values; NaN equals itself, and the two zeros differ."""
+    """Return a text that is equal for equal values; here NaN equals NaN, and the two zeros differ."""
     return repr(value)
 
 
@@ -274,7 +274,7 @@ class RowGenerator:
         return self._of(item.type, self._next(3 if few else 5))
 
     def _of(self, kind: pa.DataType, number: int) -> Any:
-        """Return the value of this number in the pool of a type; equal numbers give equal plain values."""
+        """Return the value with this number in the pool of a type. Equal numbers give equal values, except in nested types."""
         types = pa.types
         if types.is_boolean(kind):
             return bool(number % 2)

@@ -5,7 +5,7 @@ rows: `MergeLaw` decides which version wins. If both versions are rows, the winn
 (``IGNORE_DEFAULTS``) or marked as not available (``FILL_UNAVAILABLE``). So late rows fill gaps, too. Meta columns come from the winner. If one
 version is a delete, nothing is filled.
 
-Hudi also fills a value that equals a default of the schema by identity in Java, so only booleans and small whole numbers. Spark writes no such
+Hudi also fills a value that is the same Java object as a default of the schema, so only booleans and small whole numbers. Spark writes no such
 defaults.
 """
 
@@ -18,14 +18,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.merge.law import Mask, MergedPairs, MergeLaw, Versions, by_ordering, mask
-from pyhudi_core.merge.payloads import available, choose, filled, none_of
+from pyhudi_core.merge.law import Mask, MergedPairs, MergeLaw, TableMerger, Versions, by_ordering, mask, none_of
+from pyhudi_core.merge.payloads import available, choose, filled
 from pyhudi_core.model.merge_mode import FILL_UNAVAILABLE
 from pyhudi_core.model.meta_fields import META_FIELDS
 
 
 @dataclass(frozen=True, slots=True)
-class PartialUpdates:
+class PartialUpdates(TableMerger):
     """The merger of a mode of partial updates.
 
     ``ordering`` is empty if the newer version wins. ``unavailable``: the text that means an unchanged value.
@@ -36,13 +36,6 @@ class PartialUpdates:
     unavailable: str
 
     combines: ClassVar[bool] = True
-    can_delete: ClassVar[bool] = False
-    needs: ClassVar[tuple[str, ...]] = ()
-    fails_without: ClassVar[bool] = False
-
-    def deletes(self, rows: pa.Table) -> Mask:
-        """Return that no row is a delete: the column that marks deletes is read with the rows (`Versions.of_rows`)."""
-        return none_of(rows)
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
         """Return the winners, filled with values of the losers."""
@@ -62,7 +55,7 @@ class PartialUpdates:
 
 
 def _differ(before: pa.Table, after: pa.Table) -> Mask:
-    """Return which rows were changed by the filling, apart from meta columns. In nested values only nulls are filled."""
+    """Return which rows the filling changed, apart from meta columns. In nested values only nulls are filled."""
     found = none_of(before)
     for name in before.column_names:
         if name in META_FIELDS:
@@ -76,7 +69,8 @@ def _differ(before: pa.Table, after: pa.Table) -> Mask:
 
 @dataclass(frozen=True, slots=True)
 class PartialUpdateLaw(MergeLaw):
-    """The law of version 9 with such a merger, for pairs with a delete: a delete without an ordering value makes the newer version win."""
+    """The law of version 9 with a mode of partial updates, for pairs with a delete: a delete without an ordering value makes the newer version
+    win."""
 
     def newer_wins(
         self, newer: Versions, older: Versions, *, in_logs: bool = False, mixed: Mask | bool = False

@@ -1,9 +1,9 @@
 """Hudi's payload classes as mergers of Arrow tables. A table that names one of these classes merges as Hudi does.
 
 The rules are those of release 1.0.2's file group reader, which calls `combineAndGetUpdateValue` of the newer version both between entries of the
-logs and over the base row. Before, the ordering columns have decided about deletes, so neither version is a delete. A payload may turn the pair into
-a delete (``gone``); between two log entries Hudi then keeps the older entry, over a base row it drops the row. Debezium's payloads do the same if
-the older version is a row with a delete flag.
+logs and over the base row. The ordering columns have decided about deletes before, so neither version is a delete. A payload may turn the pair into a
+delete (``gone``). Then Hudi keeps the older of two log entries, and drops a base row. Debezium's payloads do the same if the older version is a row
+with a delete flag.
 
 If releases differ, the rule of 1.0 applies: with equal sequence numbers of MySQL the older version stays (1.2 takes the newer version).
 """
@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.errors import DataError, UnsupportedTableError, columns_named
-from pyhudi_core.merge.law import Mask, MergedPairs, TableMerger, compare, mask, not_lower
+from pyhudi_core.merge.law import Mask, MergedPairs, TableMerger, compare, mask, none_of, not_lower
 from pyhudi_core.model.help_pages import see
 from pyhudi_core.model.meta_fields import META_FIELDS
 
@@ -33,19 +33,10 @@ _LSN = "_event_lsn"
 
 
 @dataclass(frozen=True, slots=True)
-class _Payload:
+class _Payload(TableMerger):
     """The common part of the payload classes."""
 
     ordering: tuple[str, ...]
-
-    combines: ClassVar[bool] = False
-    can_delete: ClassVar[bool] = False
-    needs: ClassVar[tuple[str, ...]] = ()
-    fails_without: ClassVar[bool] = False
-
-    def deletes(self, rows: pa.Table) -> Mask:
-        """Return which rows are deletes if there is no older version."""
-        return none_of(rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +50,7 @@ class NewerPayload(_Payload):
 
 @dataclass(frozen=True, slots=True)
 class EventTimePayload(_Payload):
-    """The version with the higher ordering value wins; of equal ones, the newer version."""
+    """The version with the higher ordering value wins; with equal values the newer version wins."""
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
         """Return one complete version of each pair."""
@@ -69,7 +60,7 @@ class EventTimePayload(_Payload):
 
 @dataclass(frozen=True, slots=True)
 class FirstValuePayload(_Payload):
-    """The version with the higher ordering value wins; of equal ones, the older version."""
+    """The version with the higher ordering value wins; with equal values the older version wins."""
 
     combines: ClassVar[bool] = True
 
@@ -92,7 +83,7 @@ class NonDefaultsPayload(_Payload):
 
 @dataclass(frozen=True, slots=True)
 class PartialUpdatePayload(_Payload):
-    """The version with the higher ordering value wins. Its missing values come from the other version; its meta columns come from the newer one.
+    """The version with the higher ordering value wins. Its missing values come from the other version; its meta columns come from the newer version.
 
     ``in_logs``: whether both versions are in logs. In logs, Hudi stores ordering values of some types in two Java classes, which it cannot compare.
     """
@@ -141,7 +132,7 @@ class DmsPayload(_Payload):
 
 @dataclass(frozen=True, slots=True)
 class MySqlPayload(_Payload):
-    """The version with the higher ``_event_seq`` (file and position in the source's log) wins; of equal ones, the older version."""
+    """The version with the higher ``_event_seq`` (file and position in the source's log) wins; with equal values the older version wins."""
 
     can_delete: ClassVar[bool] = True
     needs: ClassVar[tuple[str, ...]] = (_SEQUENCE, _OPERATION)
@@ -165,7 +156,7 @@ class MySqlPayload(_Payload):
 
 @dataclass(frozen=True, slots=True)
 class PostgresPayload(_Payload):
-    """The version with the higher ``_event_lsn`` wins; of equal ones, the newer version. Values that the source left out do not change."""
+    """The version with the higher ``_event_lsn`` wins; with equal values the newer version wins. Values that the source left out do not change."""
 
     can_delete: ClassVar[bool] = True
     needs: ClassVar[tuple[str, ...]] = (_LSN, _OPERATION)
@@ -232,7 +223,7 @@ def filled(upper: pa.Table, lower: pa.Table) -> pa.Table:
 
 
 def available(values: pa.ChunkedArray, before: pa.ChunkedArray, unavailable_word: str = _TOASTED) -> pa.ChunkedArray:
-    """Return the values; a value that the source did not repeat is taken from ``before``."""
+    """Return the values. If the source did not repeat a value, take the value of ``before``."""
     if not (pa.types.is_string(values.type) or pa.types.is_binary(values.type)):
         return values
     unavailable = mask(pc.fill_null(pc.equal(values, pa.scalar(unavailable_word).cast(values.type)), False))
@@ -240,7 +231,7 @@ def available(values: pa.ChunkedArray, before: pa.ChunkedArray, unavailable_word
 
 
 def _says(rows: pa.Table, column: str, word: str) -> Mask:
-    """Return which rows have this word in the column, ignoring case."""
+    """Return which rows have the word in the column; case does not matter."""
     if column not in rows.column_names or not pa.types.is_string(rows.schema.field(column).type):
         return none_of(rows)
     return mask(pc.fill_null(pc.equal(pc.utf8_lower(rows.column(column)), word), False))
@@ -302,8 +293,3 @@ def _same_class_in_spark(kind: pa.DataType) -> bool:
         or types.is_timestamp(kind)
         or types.is_boolean(kind)
     )
-
-
-def none_of(rows: pa.Table) -> Mask:
-    """Return a mask over the rows that chooses none of them."""
-    return np.zeros(rows.num_rows, bool)

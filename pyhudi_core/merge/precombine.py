@@ -1,10 +1,10 @@
-"""The merge law of tables up to version 6: the law of release 0.15, which wrote them. For releases 1.x see docs/spec-deviations.md.
+"""The merge law of tables up to version 6: the law of release 0.15, which wrote such tables. For releases 1.x see docs/spec-deviations.md.
 
 First, the entries of logs are reduced by ``preCombine`` of the payload class:
 
-- Of two entries, the older one wins if its ordering value is strictly higher.
-- An entry of a delete block loses against every later entry. It wins over an earlier row, unless that row's ordering value is strictly higher, or is
-  of another Java class.
+- Of two entries, the older entry wins if its ordering value is strictly higher.
+- An entry of a delete block loses against every later entry. It wins over an earlier row, unless the ordering value of the row is strictly higher or
+has another Java class.
 
 Then the result meets the base row by ``combineAndGetUpdateValue``:
 

@@ -18,10 +18,10 @@ import pyarrow as pa
 
 from pyhudi_core.argument_types import refuses_wrong_types
 from pyhudi_core.errors import ConfigError, HudiError, MergerContractError, UnsupportedTableError, columns_named
-from pyhudi_core.merge.law import Mask, MergedPairs, MergeLaw, PairMerger, TableMerger, compare
+from pyhudi_core.merge.law import Mask, MergedPairs, MergeLaw, PairMerger, TableMerger, compare, none_of
 from pyhudi_core.merge.merger_contract import LAWS, Evidence, RecordMerger, check_laws
 from pyhudi_core.merge.partial_updates import PartialUpdateLaw, PartialUpdates
-from pyhudi_core.merge.payloads import PAYLOADS, PartialUpdatePayload, choose, none_of, unfit_kind
+from pyhudi_core.merge.payloads import PAYLOADS, PartialUpdatePayload, choose, unfit_kind
 from pyhudi_core.merge.precombine import precombine_law
 from pyhudi_core.model.meta_fields import META_FIELDS
 from pyhudi_core.model.properties import MergeMode, TableConfig, TableType
@@ -31,20 +31,13 @@ BY_PAYLOAD = MergeMode.CUSTOM.strategy_id
 
 
 @dataclass(frozen=True, slots=True)
-class _UserMerger:
-    """A merger of a user with the interface of `TableMerger`. If the result is the older version, its meta columns do not change."""
+class _UserMerger(TableMerger):
+    """A merger of a user. If the result is the older version, its meta columns do not change."""
 
     name: str
     merger: RecordMerger
 
     combines: ClassVar[bool] = True
-    can_delete: ClassVar[bool] = False
-    needs: ClassVar[tuple[str, ...]] = ()
-    fails_without: ClassVar[bool] = False
-
-    def deletes(self, rows: pa.Table) -> Mask:
-        """Return that no row is a delete: the merge law decides about deletes."""
-        return none_of(rows)
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
         own = [name for name in newer.column_names if name not in META_FIELDS]
@@ -76,7 +69,7 @@ def _types(types: Mapping[str, pa.DataType]) -> str:
 
 
 def _kept(made: pa.Table, older: pa.Table) -> Mask:
-    """Return which made rows equal the older versions in every value. Nested values cannot be compared, so they count as different."""
+    """Return which of the made rows equal their older version in every value. Nested values cannot be compared, so they count as different."""
     if any(pa.types.is_nested(kind) for kind in made.schema.types):
         return none_of(made)
     kept = ~none_of(made)
@@ -215,7 +208,7 @@ def unwritten_merging(config: TableConfig) -> str:
 
 
 def ordering_of(config: TableConfig) -> tuple[str, ...]:
-    """Return the deciding columns; none if only the order of commits decides."""
+    """Return the columns that decide between versions; none if only the order of commits decides."""
     by_commits = config.merge_mode is MergeMode.COMMIT_TIME_ORDERING and not config.merge_rules.precombines
     return () if by_commits else tuple(config.ordering_fields)
 
@@ -254,7 +247,7 @@ def unknown_merger(config: TableConfig, *, new: bool = False) -> UnsupportedTabl
 
 
 def _known(name: str) -> str:
-    """Return the payload class that a name may mean, and the known classes."""
+    """Return the payload class that the user may mean by a name, and the known classes."""
     by_end = {known.rpartition(".")[2].lower(): known for known in reversed([*PAYLOADS])}
     near = get_close_matches(name.rpartition(".")[2].lower(), by_end, n=1)
     means = f"Did you mean {by_end[near[0]]}? " if near else ""

@@ -1,7 +1,7 @@
 """Convert a bound tree to a ``pyarrow.compute.Expression``.
 
-The expression is true for the rows that SQL selects. If the result is null in SQL, the expression is null or false; a filter drops the row in both
-cases. Floating-point numbers are ordered as in Spark: NaN equals NaN and is greater than every number.
+The expression is true for the rows that SQL selects. Where SQL gives null, the expression is null or false; a filter drops the row in both cases.
+Floating-point numbers are ordered as in Spark: NaN equals NaN and is greater than every number.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def type_of(node: Node) -> pa.DataType:
 
 
 def evaluate(node: Node) -> object:
-    """Compute the value of a bound tree that has no columns."""
+    """Compute the value of a bound tree without columns."""
     one_row = pa.table({"row": pa.array([0], pa.int8())})
     is_value = isinstance(node, ColumnName | Literal | FunctionCall)
     expression = value_of(node) if is_value else to_expression(node)

@@ -98,9 +98,9 @@ def _expression(
         return _of_sql(field, value, rows, zone, resolve)
     item = value.as_py() if isinstance(value, pa.Scalar) else value
     if isinstance(item, np.bool_ | np.number) and not isinstance(item, np.timedelta64):
-        item = item.item()  # the same number of Python, of which the column takes no other
+        item = item.item()  # as a number of Python: the column takes only a number that it holds exactly
     if isinstance(item, float | dt.datetime) and item != item and not pa.types.is_floating(field.type):  # noqa: PLR0124
-        item = None  # NaN and NaT are null in a column that has no such value
+        item = None  # a column without NaN and NaT stores null
     try:
         if isinstance(item, dt.datetime) and not getattr(item, "nanosecond", 0):
             return _literal(field, Literal(item), repr(item), zone)
@@ -171,14 +171,14 @@ def _literal(field: pa.Field, node: Literal, text: str, zone: TimeZone) -> pc.Ex
 
 
 def _is_rounded(given: object, stored: object) -> bool:
-    """Return whether a column would store another number than a constant. Integer and decimal columns must not store the nearest number."""
+    """Return whether a column would not store exactly the number of a constant. Integer and decimal columns must not store the nearest number."""
     if isinstance(given, int) and isinstance(stored, float):
         return math.isinf(stored) or int(stored) != given
     return isinstance(given, float) and isinstance(stored, Decimal) and Decimal(given) != stored
 
 
 def _may_hold(column: pa.DataType, value: pa.DataType) -> bool:
-    """Return whether a column may store values of a type. Single values are checked when they are computed."""
+    """Return whether a column can store values of a type. Each value is checked when it is computed."""
     if column == value or pa.types.is_null(value):
         return True
     if is_number(column) and is_number(value):

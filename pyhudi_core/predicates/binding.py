@@ -1,9 +1,9 @@
 """Resolve names and types of a tree against a schema, and normalise the tree for evaluation.
 
-Names are matched as in Spark: exactly, else ignoring case. NOT is pushed down to the comparisons. This keeps SQL's three-valued logic:
-without a NOT above it, a null result of a comparison may be treated as false.
+Names are matched as in Spark: exactly, else ignoring case. NOT is pushed down to the comparisons. This keeps SQL's three-valued logic: a comparison
+whose result is null may count as false if no NOT is above the comparison.
 
-Only this module uses the zone of a condition: in literals without a zone, which become moments, and as an argument in calls of ``local_time`` and
+Only this module uses the zone of a condition. It converts literals without a zone to moments, and it is an argument in calls of ``local_time`` and
 ``moment``. In UTC such calls are left out.
 
 Invariants of the result
@@ -150,7 +150,8 @@ class _Binder:
         kinds = [wanted[min(place, len(wanted) - 1)] for place in range(len(args))]
         read = tuple(arg if kind is None else self._cast(arg, kind) for arg, kind in zip(args, kinds, strict=True))
         if node.function == "date_sub":
-            result_type(replace(node, function="date_add"), [type_of(arg) for arg in read])  # refuses what are no days
+            # Refuses an amount that is no number of days.
+            result_type(replace(node, function="date_add"), [type_of(arg) for arg in read])
             amount = self._called(FunctionCall("-", (Literal(0, pa.int64()), read[1]), pa.int64()))
             node, read = replace(node, function="date_add"), (read[0], amount)
         return self._called(FunctionCall(node.function, read, result_type(node, [type_of(arg) for arg in read])))
@@ -195,14 +196,14 @@ class _Binder:
         return FunctionCall("coalesce", tuple(fitted), kind) if len(fitted) > 1 else fitted[0]
 
     def _case(self, args: Sequence[Node]) -> Node:
-        """Return a call whose result is the value of the first true condition, or the last value; all values have one type."""
+        """Return a call. Its result is the value of the first true condition; if no condition is true, the last value. All values have one type."""
         conditions = [self.condition(condition, negated=False) for condition in args[:-1:2]]
         kind, values = self._in_one_type([self.value(value) for value in (*args[1::2], args[-1])])
         pairs = [part for pair in zip(conditions, values[:-1], strict=True) for part in pair]
         return FunctionCall("case", (*pairs, values[-1]), kind)
 
     def _in_one_type(self, args: Sequence[Node]) -> tuple[pa.DataType, list[Node]]:
-        """Return a common type, and the values converted to it. A literal gets the type of the others, or makes it wider."""
+        """Return a common type, and the values converted to it. A literal gets the type of the other values, or makes this type wider."""
         literals = [arg for arg in args if isinstance(arg, Literal) and arg.value is not None]
         others = [arg for arg in args if not isinstance(arg, Literal)]
         kinds = [_plain(type_of(arg)) for arg in others or literals[:1]]
@@ -227,7 +228,7 @@ class _Binder:
         return self._called(FunctionCall("cast", (node,), target))
 
     def _called(self, call: FunctionCall) -> Node:
-        """Return the value of a call of constants, or the call. If the result depends on the zone, moments in its arguments become local times."""
+        """Return the value of a call of constants, or the call. If the result depends on the zone, moments in the arguments become local times."""
         source, target = type_of(call.args[0]), type_of(call)
         if self._zone == UTC:
             return _folded(call)
@@ -350,7 +351,7 @@ def _lists(children: list[Node], is_and: bool) -> list[Node]:
 
 
 def _literals_of(node: Node, is_and: bool) -> tuple[Literal, ...]:
-    """Return the literals of a comparison for a list; none for another kind of condition."""
+    """Return the literals of a comparison that can be a part of a list; no literals for any other condition."""
     if isinstance(node, In) and node.negated == is_and:
         return node.values
     if isinstance(node, Compare) and node.op == ("!=" if is_and else "=") and isinstance(node.right, Literal):
@@ -380,7 +381,7 @@ def _compare_null(op: str, left: Node, right: Literal) -> Node:
     if isinstance(left, Literal):
         return TRUE if (left.value is None and right.value is None) == (op == "<=>") else FALSE
     if right.value is not None:
-        # The column's type is null, so it never equals a value.
+        # The column's type is null, so the column never equals a value.
         return FALSE if op == "<=>" else TRUE
     return IsNull(left, negated=op == "!<=>")
 

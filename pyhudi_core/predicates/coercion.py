@@ -1,8 +1,8 @@
 """Decide which types can be compared, and the type of a literal that is compared with a column.
 
 The rules are Spark's where they are safe: a string compared with a date becomes a date, an int compared with a decimal becomes a decimal,
-a number compared with a double becomes a double. Where Spark would guess (a number with a string), an error is raised.
-A literal without a zone that is compared with a moment is a local time in the zone of the condition.
+a number compared with a double becomes a double. Where Spark would guess (a number with a string), an error is raised. If a literal without a zone is
+compared with a moment, the literal is a local time in the zone of the condition.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ZONE = re.compile(r"(?<!\s)\s*(?:Z|UTC|GMT|([+-])(\d{1,2})(?::?(\d{2}))?)$")
 def fit_literal(literal: Literal, kind: pa.DataType, zone: TimeZone) -> Literal:
     """Convert a literal to the type in which it can be compared with a value of type ``kind``.
 
-    The new type is ``kind`` itself, or a wider type to which the other side must be cast as well. ``zone``: the zone of times without a zone.
+    The new type is ``kind``, or a wider type; then the other side must be cast to the wider type. ``zone``: the zone of times without a zone.
 
     Raises:
         PredicateError: the two cannot be compared.
@@ -123,7 +123,7 @@ def parse_date(text: str) -> dt.date | None:
 
 
 def parse_timestamp(text: str) -> dt.datetime | None:
-    """Parse a timestamp as Spark does, down to microseconds; aware if it has ``Z``, ``UTC`` or an offset."""
+    """Parse a timestamp as Spark does, down to microseconds. With ``Z``, ``UTC`` or an offset the result has a zone."""
     stripped = text.strip()
     zone_match = _ZONE.search(stripped) if len(stripped) > len("yyyy-mm-dd") else None
     zone: dt.timezone | None = None
@@ -261,7 +261,7 @@ def _fit_timestamp(value: Value, kind: pa.DataType, zone: TimeZone) -> Literal |
 
 
 def natural_type(value: Value) -> pa.DataType:
-    """Return the type of a literal that no column determines."""
+    """Return the type of a literal if no column determines the type."""
     if isinstance(value, Decimal):
         return _decimal_of(value)
     if isinstance(value, int) and not isinstance(value, bool):

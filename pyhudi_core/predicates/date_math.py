@@ -47,7 +47,7 @@ def _first_day(months: pc.Expression) -> pc.Expression:
     def number(value: int) -> pa.Scalar:
         return pa.scalar(value, pa.int64())
 
-    # The year begins with March, so that the leap day is its last one.
+    # Here the year begins with March, so that the leap day is the last day of the year.
     since = pc.subtract(months, number(2))
     year = pc.divide(since, number(12))
     month = pc.subtract(since, pc.multiply(year, number(12)))

@@ -27,7 +27,7 @@ _DIGITS = 38
 _WIDE_DIGITS = 76
 """The maximum digits of a wide decimal in Arrow."""
 _PLAIN_SCALE = 6
-"""The maximum decimal places of a decimal with a plain text; others have texts such as 1E-7 in some systems."""
+"""The maximum decimal places of a decimal with a plain text; other decimals have texts such as 1E-7 in some systems."""
 DATE_PARTS = (
     *("year", "month", "day", "hour", "minute", "second"),
     *("quarter", "dayofweek", "weekday", "dayofyear", "weekofyear"),
@@ -54,7 +54,7 @@ _LITERALS = (
     " character to fill up with"
 )
 ZONED: dict[str, Callable[[pc.Expression, str], pc.Expression]] = {"local_time": local_times, "moment": moments}
-"""Calls that the binding makes, with a value and the name of a zone. Only these calls depend on a zone."""
+"""Calls with a value and the name of a zone, which the binding makes. Only these calls depend on a zone."""
 _TIME_FORMAT_PARTS = ("%Y", "%m", "%d", "%H", "%M", "%S")
 
 
@@ -246,10 +246,10 @@ def _cast(value: pc.Expression, source: pa.DataType, target: pa.DataType) -> pc.
     if pa.types.is_date(source) and pa.types.is_timestamp(target):
         return value.cast(pa.date32()).cast(pa.timestamp("us")).cast(pa.int64()).cast(target)
     if pa.types.is_timestamp(source) and pa.types.is_timestamp(target):
-        # Through the number, so that a zone is only added or removed and the value never shifts.
+        # The cast goes through the number, so that a zone is only added or removed and the value never shifts.
         return value.cast(pa.timestamp(target.unit, source.tz), safe=False).cast(pa.int64()).cast(target)
     if pa.types.is_decimal(source) and pa.types.is_floating(target):
-        # Through text, which gives the nearest number; Arrow's direct cast is wrong in the last bit.
+        # The cast goes through text, which gives the nearest number; Arrow's direct cast is wrong in the last bit.
         return value.cast(pa.string()).cast(target)
     if is_string(source) and not is_string(target) and not is_bytes(target):
         return from_text(value.cast(pa.string()), target)
@@ -276,7 +276,7 @@ def _as_decimal(kind: pa.DataType) -> pa.DataType:
 
 
 def _exact(name: str, left: pa.DataType, right: pa.DataType) -> pa.DataType:
-    """Return the type that holds every sum, difference, product or remainder of two decimals. Raises `PredicateError` if there is no such type."""
+    """Return the type that can store each sum, difference, product or remainder of two decimals. Raises `PredicateError` if there is no such type."""
     scale, whole = max(left.scale, right.scale), max(left.precision - left.scale, right.precision - right.scale) + 1
     if name == "*":
         scale, whole = left.scale + right.scale, left.precision + right.precision + 1 - left.scale - right.scale

@@ -1,7 +1,7 @@
 """Convert between moments and local times by Arrow expressions, with the rules of `model.time_zone`.
 
-Arrow knows no clock changes after 2037. So later years are computed as an earlier year with the same calendar, because the rules of a zone refer to
-days of the week in a month. (Morocco and Gaza, whose clocks follow Ramadan until 2086, are computed as in the earlier year.)
+Arrow knows no clock changes after 2037. So a later year is computed as an earlier year with the same calendar: the rules of a zone refer to days of
+the week in a month. (Morocco and Gaza, whose clocks follow Ramadan until 2086, are computed as in the earlier year.)
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MOMENT, LOCAL = pa.timestamp("us", "UTC"), pa.timestamp("us")
 _DAY = 24 * 3600 * 1_000_000
 _FAR, _FIRST = 2037, 2036
 _CYCLE = 146_097 * _DAY
-"""400 years, after which the calendar repeats, with the days of the week. The first cycle begins in March of the year ``_FIRST``."""
+"""400 years: then the calendar repeats, including the days of the week. The first cycle begins in March of the year ``_FIRST``."""
 
 
 def local_times(moments: pc.Expression, zone: str) -> pc.Expression:
@@ -30,7 +30,7 @@ def moments(local: pc.Expression, zone: str) -> pc.Expression:
     """Return the moments (type `MOMENT`) of local times."""
     ticks = local.cast(LOCAL).cast(pa.int64())
     near = _in_known_years(ticks)
-    # For a time that the clocks skip this is the last moment before it, so the offset is the one before the change.
+    # If the clocks skip the time, the result is the last moment before the skip, so the offset is the offset before the change.
     found = pc.assume_timezone(near.cast(LOCAL), timezone=zone, ambiguous="earliest", nonexistent="earliest")
     found = found.cast(pa.int64())
     return pc.subtract(ticks, pc.subtract(_local_ticks(found, zone), found)).cast(MOMENT)
@@ -47,7 +47,8 @@ def _in_known_years(ticks: pc.Expression) -> pc.Expression:
     """
     cycles = pc.divide(pc.subtract(ticks, _ticks(_FIRST, 3)), _CYCLE)
     within = pc.subtract(ticks, pc.multiply(cycles, _CYCLE))
-    # January and February, which have 59 days, belong to the year before. Of a leap year its 29 February may be the first day or the last one.
+    # January and February have 59 days, and belong to the year before. The 29th of February of a leap year may be the first or the last day of the
+    # year.
     year = pc.subtract(pc.year(pc.subtract(within, 59 * _DAY).cast(LOCAL)), _FIRST)
     moved = pc.subtract(within, pc.choose(pc.max_element_wise(year, 0), *_distances()))
     return pc.if_else(pc.greater_equal(ticks, _ticks(_FAR, 1)), moved, ticks)
@@ -55,7 +56,8 @@ def _in_known_years(ticks: pc.Expression) -> pc.Expression:
 
 @cache
 def _distances() -> list[int]:
-    """Return the days from the first of March of a known year to the first of March of each year of a cycle, both on the same day of the week."""
+    """Return for each year of a cycle the time from the first of March of a known year to the first of March of the year. Both are on the same day of
+    the week."""
     by_day = {dt.date(year, 3, 1).weekday(): _ticks(year, 3) for year in range(_FAR - 11, _FAR)}
     years = range(_FIRST, _FIRST + 401)
     return [_ticks(year, 3) - by_day[dt.date(year, 3, 1).weekday()] for year in years]

@@ -1,7 +1,7 @@
 """Functions in conditions and values without special rules: text, dates, numbers. Names and results are Spark's.
 
-`FUNCTIONS` has the arguments of each function, its result type, and its Arrow expression. `call_of` converts a call of sqlglot. Arguments that must
-be the same for all rows, such as the number in ``left(name, 3)``, are literals.
+`FUNCTIONS` has the arguments of each function, its result type, and its Arrow expression. `call_of` converts a call of sqlglot. An argument that must
+be the same for all rows is a literal, such as the number in ``left(name, 3)``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def literal(call: FunctionCall, place: int) -> Any:
 
 
 def substring(text: pc.Expression, start: int, length: int | None) -> pc.Expression:
-    """Return a part of texts as Spark does. Positions count from 1; 0 means the first position, too; negative positions count from the end."""
+    """Return a part of texts as Spark does. Positions count from 1; 0 is the first position, too; negative positions count from the end."""
     if start >= 0:
         first = max(start - 1, 0)
         return pc.utf8_slice_codeunits(text, start=first, stop=None if length is None else first + max(length, 0))
@@ -66,7 +66,7 @@ def _of_text(*literals: type) -> Callable[[FunctionCall, _Kinds], pa.DataType | 
 
 
 def _text(compute: Callable[..., pc.Expression], *literals: type) -> NamedFunction:
-    """Return a function of a text and literals. ``compute`` gets the values of the literals."""
+    """Return a function of a text and literals. ``compute`` gets the text and the values of the literals."""
 
     def computed(call: FunctionCall, args: _Args, _kinds: _Kinds) -> pc.Expression:
         values = [literal(call, place) for place in range(1, len(call.args))]
@@ -98,7 +98,7 @@ def _joined_with(call: FunctionCall, kinds: _Kinds) -> pa.DataType | None:
 def _join_with(call: FunctionCall, args: _Args, _kinds: _Kinds) -> pc.Expression:
     separator, none = str(literal(call, 0)), pc.scalar("")
     texts = [arg.cast(pa.string()) for arg in args[1:]]
-    # Arrow's own way to leave nulls out loses rows.
+    # Arrow has an option that leaves out nulls, but this option loses rows.
     parts = [pc.coalesce(pc.binary_join_element_wise(none, text, separator), none) for text in texts]
     return pc.utf8_slice_codeunits(pc.binary_join_element_wise(*parts, none), start=len(separator))
 

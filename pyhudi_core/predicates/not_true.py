@@ -1,4 +1,4 @@
-"""Select the rows for which a condition is false or null, which violate a rule. Replaces a `Predicate` in a read."""
+"""Select the rows that violate a rule: the rows for which its condition is false or null. Replaces a `Predicate` in a read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class NotTrue:
 
     @property
     def expression(self) -> pc.Expression:
-        """The Arrow expression that selects these rows. If the rule is null in SQL, its expression may be null or false."""
+        """The Arrow expression that selects these rows. Where the rule is null in SQL, its expression is null or false."""
         return ~pc.coalesce(self.rule.expression, pc.scalar(False))
 
     @property

@@ -1,8 +1,8 @@
-"""Casts between kinds of numbers. Some casts may change a value: to whole numbers and to decimals. Gives the results of Spark's TRY_CAST.
+"""Casts between kinds of numbers. Casts to whole numbers and to decimals may change a value. The results are those of Spark's TRY_CAST.
 
 A cast to a whole number cuts off a fraction; a cast to a decimal rounds it half up. Values that the type cannot store become null: NaN, an infinity,
 a too large number. A floating-point number becomes the decimal of its shortest text, as in Spark. So the decimal may have at most 15 digits before
-and after the point, the digits of such a text.
+and after the point, because such a text has at most 15 digits.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LEAST = 1e-16
 
 
 def may_change(source: pa.DataType, target: pa.DataType) -> bool:
-    """Say whether `to_number` casts between these types."""
+    """Say whether the cast may change a value; then `to_number` makes the cast."""
     test = pa.types
     if test.is_floating(source) and test.is_decimal(target):
         return bool(target.scale <= _DIGITS and target.precision - target.scale <= _DIGITS)
@@ -77,16 +77,17 @@ def _where(inside: pc.Expression, number: pc.Expression, kind: pa.DataType) -> p
 
 
 _WHOLE = pa.decimal256(20, 0)
-"""What holds all integers of 64 bits, with a sign or without."""
+"""A type for all integers of 64 bits, with or without a sign."""
 
 
 def number_as(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
     """Return numbers in another type of numbers. Raises `pyarrow.ArrowException` and `OverflowError` for a number that the type cannot hold.
 
-    A decimal, and a double, become the nearest number of a floating-point type.
+    In a floating-point type, a decimal or a double becomes the nearest number.
     """
     if pa.types.is_integer(column.type) and pa.types.is_decimal(target):
-        return column.cast(_WHOLE).cast(target)  # Arrow's direct cast asks for room for every number of the type
+        # Arrow's direct cast refuses a decimal type that cannot hold every integer.
+        return column.cast(_WHOLE).cast(target)
     if not pa.types.is_floating(target) or pa.types.is_integer(column.type):
         return column.cast(target)
     is_decimal = pa.types.is_decimal(column.type)

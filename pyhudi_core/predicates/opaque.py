@@ -1,7 +1,7 @@
 """Prune by a ``pyarrow.compute.Expression``, whose structure cannot be inspected.
 
-Statistics become the guarantee of an Arrow fragment that is never opened; Arrow says whether the filter can be true for it.
-Floating-point columns give no guarantee, since their statistics omit NaN; truncated bounds give none either.
+Statistics become the guarantee of an Arrow fragment, which is never opened. Arrow says whether the filter can be true for the fragment.
+Floating-point columns give no guarantee, because their statistics omit NaN. Truncated bounds give no guarantee, either.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ def check_expression(expression: pc.Expression, schema: pa.Schema) -> None:
 
 
 def columns_named(expression: pc.Expression, schema: pa.Schema) -> frozenset[str] | None:
-    """Return the top-level columns that an expression reads: without such a column, the expression does not fit the schema.
+    """Return the top-level columns that an expression reads. Each column is tried: without a column that is read, the expression does not fit the
+    schema.
 
-    Returns None if it refers to a column by its position.
+    Returns None if the expression refers to a column by its position.
     """
     if "FieldPath(" in str(expression):
         return None
@@ -69,7 +70,7 @@ def expression_could_match(expression: pc.Expression, schema: pa.Schema, stats: 
     try:
         return next(iter(dataset.get_fragments(expression)), None) is not None
     except pa.ArrowException:
-        # Arrow casts the bounds exactly, which the filter does not do: a whole number may equal no float.
+        # Arrow casts the bounds exactly, but the filter does not: a whole number may equal no floating-point number.
         return True
 
 
@@ -88,5 +89,5 @@ def _guarantee(name: str, schema: pa.Schema, stats: ColumnStats) -> pc.Expressio
         return None
     if stats.null_count == 0:
         return (field >= low) & (field <= high)
-    # Arrow understands "bound or null" for one bound at a time only.
+    # Arrow understands "bound or null" only for one bound at a time.
     return ((field >= low) | field.is_null()) & ((field <= high) | field.is_null())

@@ -24,10 +24,10 @@ class Predicate:
 
     Attributes:
         expression: selects the rows for which the condition is true.
-        schema: the schema it was checked against.
+        schema: the schema against which the condition was checked.
         tree: the bound tree of a condition given as SQL; None for a pyarrow expression, which is opaque.
         named: the columns that a pyarrow expression reads; None if unknown.
-        text: the SQL text, if no time zone was chosen for it, so that it was read in UTC; None for other conditions.
+        text: the SQL text, if no time zone was chosen and the text was read in UTC; None for other conditions.
     """
 
     expression: pc.Expression

@@ -103,7 +103,7 @@ def partition_stats(
 def _partition_value(text: str | None, kind: pa.DataType) -> ColumnStats:
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     if text is None:
-        # The default folder of a text column holds null, "" and even its own name; of another column only nulls.
+        # The default folder of a text column holds null, "" and even the folder's own name. The default folder of another column holds only nulls.
         return UNKNOWN if is_text else ColumnStats(None, None, 1, 1)
     if text == "default":
         # The name of the default partition before Hudi 0.12.
@@ -134,7 +134,7 @@ def _compare(node: Compare, stats: Mapping[str, ColumnStats]) -> bool:
         return True
     if op == "!=":
         return not (_is_one(left) and _is_one(right) and _known(left.min == right.min))
-    # A truncated bound is at or below the real one: valid as a minimum, useless as a maximum.
+    # A truncated bound is not above the real bound: it is a valid minimum, but no valid maximum.
     if op in ("=", "<", "<="):
         low, high = left.min, _upper(right)
         if _known_less(high, low) or (op == "<" and not left.truncated and _known_equal(high, low)):
@@ -201,7 +201,7 @@ def _bounds(node: Node, stats: Mapping[str, ColumnStats]) -> ColumnStats:
     if isinstance(node, ColumnName):
         known = _usable(stats.get(node.name, UNKNOWN))
         if isinstance(known.min, int) and pa.types.is_floating(type_of(node)):
-            # The column held whole numbers in that file, which are rounded when they are read.
+            # The file has whole numbers in this column; a read rounds them.
             return ColumnStats(None, None, known.null_count, known.rows)
         return known
     if not isinstance(node, FunctionCall):
@@ -225,7 +225,7 @@ def _bounds(node: Node, stats: Mapping[str, ColumnStats]) -> ColumnStats:
 
 
 def _in_zone(node: FunctionCall, inner: ColumnStats) -> ColumnStats:
-    """Return bounds of the other kind of time. When clocks are set back, a later time has a smaller value, by at most a day."""
+    """Return the bounds in the other kind of time. When clocks are set back, a later moment has a smaller local time, by at most a day."""
     zone = TimeZone(str(node.args[1].value)) if isinstance(node.args[1], Literal) else UTC
     convert = zone.local if node.function == "local_time" else zone.moment
     unknown = ColumnStats(None, None, inner.null_count, inner.rows)
@@ -233,7 +233,7 @@ def _in_zone(node: FunctionCall, inner: ColumnStats) -> ColumnStats:
         return unknown
     try:
         low, high = convert(inner.min) - _DAY, convert(inner.max) + _DAY
-    except OverflowError:  # at the ends of the calendar
+    except OverflowError:  # the time is at an end of the calendar
         return unknown
     return ColumnStats(low, high, inner.null_count, inner.rows)
 

@@ -64,7 +64,7 @@ def _refuse_constant(comparison: Any, text: str, column_of: Callable[[Any], str 
 
 
 def _texts(condition: Any) -> Iterator[Any]:
-    """Yield the texts of a condition, except names: the second part of ``s."x"``."""
+    """Yield the texts of a condition. A text that is a name is omitted, such as the second part of ``s."x"``."""
     for literal in condition.find_all(exp.Literal):
         if literal.is_string and not isinstance(literal.parent, exp.Column):
             yield literal

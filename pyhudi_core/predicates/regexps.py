@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pyhudi_core.errors import PredicateError
 
 _GROUP = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]?|\((?!\?)|\(\?P?<\w+>", re.DOTALL)
-"""Finds the start of each group. It also matches escaped characters and classes of characters, so that a parenthesis inside them does not count.
+"""Finds the start of each group. Also matches escaped characters and classes of characters, so that a parenthesis inside of these does not count.
 
 A class without an end matches the rest of the pattern, so the time is proportional to the pattern. RE2 then refuses the pattern.
 """
@@ -36,7 +36,7 @@ def replaced(text: pc.Expression, pattern: str, replacement: str) -> pc.Expressi
 
 
 def rewritten(replacement: str) -> str:
-    """Convert a replacement from Spark's form to RE2's: ``\1`` in place of ``$1``."""
+    """Convert a replacement from the form of Spark to the form of RE2: ``\1`` in place of ``$1``."""
 
     def written(match: re.Match[str]) -> str:
         if match[1]:
@@ -47,7 +47,7 @@ def rewritten(replacement: str) -> str:
 
 
 def extracted(text: pc.Expression, pattern: str, group: int) -> pc.Expression:
-    """Return the part of each text that a group of the pattern matches first, or the whole match for group 0."""
+    """Return the part of each text that a group matches in the first match of the pattern; for group 0, the complete match."""
     count = 0
 
     def named(match: re.Match[str]) -> str:

@@ -1,7 +1,7 @@
-"""A condition that a column's value is among given keys of a join, possibly millions.
+"""A condition: the value of a column is one of the given keys of a join. There may be millions of keys.
 
-It replaces a `Predicate` in a read, and can hold one as a second condition. Statistics are compared with the sorted keys by bisection,
-so the cost per file hardly grows with the number of keys.
+The condition replaces a `Predicate` in a read, and can have a `Predicate` as a second condition. Statistics are compared with the sorted keys by
+bisection, so the cost per file hardly grows with the number of keys.
 """
 
 from __future__ import annotations
@@ -97,12 +97,12 @@ class SemiJoin:
             cut_off = known.truncated and isinstance(known.max, str | bytes)
             return known.max is None or cut_off or bool(self.values[place].as_py() <= known.max)
         except (TypeError, ValueError, OverflowError):
-            # The file's column had another type then, or a key has no Python value.
+            # The column has another type in the file, or a key has no Python value.
             return True
 
 
 def _array(keys: Any, kind: pa.DataType) -> pa.Array:
-    """Convert keys to an Arrow array. Untyped values take the column's type, unless that would change them."""
+    """Convert keys to an Arrow array. Untyped values get the column's type, unless a value would change."""
     if isinstance(keys, pa.ChunkedArray):
         return keys.combine_chunks()
     if isinstance(keys, pa.Array):
@@ -112,7 +112,7 @@ def _array(keys: Any, kind: pa.DataType) -> pa.Array:
 
 
 def _as_type(keys: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Cast keys to the column's type, if they stay equal. Raises `PredicateError` and Arrow's errors."""
+    """Cast keys to the column's type, if each key stays equal. Raises `PredicateError` and Arrow's errors."""
     keys = without_dictionary(keys)
     source, test = keys.type, pa.types
     if source == kind or test.is_null(source):

@@ -80,10 +80,10 @@ def _condition(node: Node) -> str:
 
 
 def _of_number(value: str, op: str, number: float) -> str:
-    """Return the text of a comparison with a floating-point number, so that Spark does not push it down if that would lose rows.
+    """Return the text of a comparison with a floating-point number. If a pushed-down comparison would lose rows, Spark does not push down this text.
 
     Parquet filters skip row groups by bounds that omit NaN, although NaN is greater than every number, and by dictionaries in which 0.0 is
-    not -0.0. A test for NaN is not pushed down, and neither is a condition joined to it by OR.
+    not -0.0. A test for NaN is not pushed down, and a condition that is joined to the test by OR is not pushed down.
     """
     if math.isnan(number):
         if op in ("=", ">="):
@@ -114,10 +114,10 @@ def _value(node: Node) -> str:
     if node.function == "cast":
         return _cast(args[0], kinds[0], type_of(node))
     if node.function == "abs" and pa.types.is_integer(kinds[0]):
-        # Computed in 64 bits, as here; the smallest 32-bit integer has no positive counterpart in 32 bits.
+        # Spark computes in 64 bits, too: the smallest 32-bit integer has no positive counterpart in 32 bits.
         args = [f"CAST({args[0]} AS BIGINT)"]
     if node.function == "date_add":
-        args[1] = f"CAST({args[1]} AS INT)"  # Spark takes no 64-bit number there
+        args[1] = f"CAST({args[1]} AS INT)"  # Spark takes no 64-bit number in this place
     if node.function in _PLAIN_FUNCTIONS and not any(map(pa.types.is_timestamp, kinds)):
         return f"{node.function}({', '.join(args)})"
     raise _NoTextError
@@ -126,7 +126,7 @@ def _value(node: Node) -> str:
 def _cast(text: str, source: pa.DataType, target: pa.DataType) -> str:
     zoned = pa.types.is_timestamp(source) or pa.types.is_timestamp(target)
     if is_number(source) and is_number(target) and not is_exact(source, target):
-        raise _NoTextError  # Spark gives the nearest number or an error where null is given here
+        raise _NoTextError  # Spark gives the nearest number or an error; here the result is null
     # A text that is not a number gives null, also under Spark's ANSI rules.
     word = "TRY_CAST" if is_string(source) else "CAST"
     if pa.types.is_decimal128(target):
@@ -170,7 +170,7 @@ def _type(literal: Literal) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Quote a text; a text that would need an escape is written as bytes, because sessions differ in the meaning of a backslash."""
+    """Quote a text. A text that needs an escape is written as bytes, because a backslash has different meanings in different sessions."""
     if text.isprintable() and not {"\\", "'"} & set(text):
         return f"'{text}'"
     return f"CAST(X'{text.encode().hex()}' AS STRING)"

@@ -1,4 +1,4 @@
-"""The meaning of words and signs that other languages have in conditions, but SQL does not have: the hint of an error."""
+"""Hints for errors: the SQL form of words and signs that other languages have in conditions, and SQL does not have."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SIGNS = (
 
 
 def meant_by(text: str) -> str | None:
-    """Return the hint for a condition with signs of another language; None if it has no such sign. Signs inside of quotes do not count."""
+    """Return the hint for a condition with signs of another language; None if the condition has no such sign. Signs inside of quotes do not count."""
     bare = _LITERAL.sub("''", text)
     if _CURLY.search(bare):
         return "Write straight quotes around a text: 'a'"

@@ -25,10 +25,10 @@ from pyhudi_core.predicates.spelling import meant_by
 from pyhudi_core.predicates.tree import And, ColumnName, Compare, FunctionCall, In, IsNull, Like, Literal, Node, Not, Or
 
 _MOST_COMPARED = 7
-"""``greatest`` and ``least`` take one value more."""
+"""The maximum number of comparisons of ``greatest`` and ``least``, which take one value more than that."""
 _MOST_DIGITS = 1_000
 LENGTH_LIMIT = 1_000_000
-"""Characters of a ``where``."""
+"""The maximum number of characters of a ``where``."""
 
 _COMPARISONS: dict[type[Any], str] = {
     exp.EQ: "=",
@@ -60,7 +60,7 @@ _FUNCTIONS: dict[type[Any], str] = {
     exp.TsOrDsToDate: "cast date",
 }
 _OTHER_ARGUMENTS = ("format", "binary", "encoding")
-"""Arguments of functions above that change what they mean."""
+"""Arguments that change the meaning of functions above."""
 _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 """Units of intervals, in months."""
 _UNITS = {"WEEK": 7 * DAY, "DAY": DAY, "HOUR": DAY // 24, "MINUTE": DAY // 1_440, "SECOND": DAY // 86_400}
@@ -94,7 +94,7 @@ class Dialect(Spark):
 
 
 class SqlPart(str):
-    """A condition or a value inside of a longer statement, which is parsed already. It is used wherever SQL text is; errors name positions in the
+    """A condition or a value inside of a longer statement that is already parsed. It is used in place of SQL text; errors name positions in the
     statement.
     """
 
@@ -122,7 +122,7 @@ def parse_sql(text: str, schema: pa.Schema | None = None, *, value: bool = False
     Arguments:
         text: the condition.
         schema: the columns, so that texts that may be meant as columns are refused (`quotes`); None if the columns are not known yet.
-        value: the text is the value of a column, and no condition; errors say so.
+        value: the text is the value of a column, not a condition; errors say this.
 
     Raises:
         PredicateError: the text is not SQL, or uses an unsupported part; the message gives the part and its position.
@@ -296,7 +296,7 @@ def _from_unixtime(part: Any) -> Node:
 
 
 def _case(part: Any) -> Node:
-    """Read CASE: a call with a condition and a value in turn, and at the end the value for all other rows."""
+    """Read CASE. The arguments of the call are conditions and values in turn, and last the value for all other rows."""
     args: list[Node] = []
     for branch in part.args["ifs"]:
         condition = branch.this if part.this is None else exp.EQ(this=part.this, expression=branch.this)
@@ -317,7 +317,7 @@ def _null_if(part: Any) -> Node:
 
 
 def _extreme(part: Any) -> Node:
-    """Read greatest and least, which ignore nulls: the greater or lesser value of two, repeatedly."""
+    """Read greatest and least. They ignore nulls, and take the greater or lesser of two values, repeatedly."""
     op = ">=" if isinstance(part, exp.Greatest) else "<="
     best, *others = (_node(argument) for argument in [part.this, *part.expressions])
     if not 0 < len(others) <= _MOST_COMPARED:
@@ -329,7 +329,8 @@ def _extreme(part: Any) -> Node:
 
 
 def _is_nan(part: Any) -> Node:
-    return FunctionCall("coalesce", (FunctionCall("isnan", (_node(part.this),)), Literal(False)))  # of null it is false
+    # The result for null is false.
+    return FunctionCall("coalesce", (FunctionCall("isnan", (_node(part.this),)), Literal(False)))
 
 
 def _anonymous(part: Any) -> Node:
@@ -369,7 +370,7 @@ def _joined_text(part: Any) -> Node:
 
 
 def _sum(part: Any) -> Node:
-    """Read + and -: of numbers, or of a time and an interval."""
+    """Read + and - with numbers, or with a time and an interval."""
     minus = isinstance(part, exp.Sub)
     for side, other in ((part.expression, part.this), (part.this, part.expression)):
         for function, units in (("shift", _UNITS), ("shift_months", _MONTHS)):
@@ -409,7 +410,7 @@ def _date_diff(part: Any) -> Node:
 
 
 def _concat(part: Any) -> Node:
-    if part.args.get("safe"):  # the call; without it, what stands side by side
+    if part.args.get("safe"):  # the call of the function; otherwise texts that follow each other
         return _joined_text(part)
     if all(isinstance(piece, exp.Literal) and piece.is_string for piece in part.expressions):
         raise PredicateError(
@@ -483,7 +484,7 @@ _REFUSED: tuple[tuple[tuple[type[Any], ...], str, str], ...] = (
         "Compute the value first and put it here: TIMESTAMP '2026-01-31 12:00:00Z'",
     ),
 )
-"""Parts that are refused by what they are."""
+"""The refused parts, with the text and the hint of the error."""
 _DIFFERING = (
     "shuffle",
     "now",

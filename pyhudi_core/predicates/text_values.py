@@ -23,7 +23,7 @@ _DATE = r"^(?P<year>\d{4})(?:-(?P<month>\d{1,2})(?:-(?P<day>\d{1,2})(?:[ T](?s:.
 
 
 def from_text(text: pc.Expression, target: pa.DataType) -> pc.Expression:
-    """Parse texts. A decimal number with more than 28 digits before or after the point becomes null."""
+    """Parse texts. A decimal with more than 28 digits before the point, or after it, becomes null."""
     trimmed = pc.utf8_trim(text, characters=_ENDS)
     types = pa.types
     if types.is_date(target):

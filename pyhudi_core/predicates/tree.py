@@ -22,7 +22,8 @@ Value = bool | int | float | Decimal | str | bytes | dt.date | dt.datetime | dt.
 
 @dataclass(frozen=True, slots=True)
 class ColumnName:
-    """A column, or a field of a struct column; ``path`` has one part for each level. ``at``: its position in the text, from 0, for messages."""
+    """A column, or a field of a struct column; ``path`` has one part for each level. ``at``: the position of the name in the text, from 0, for
+    messages."""
 
     path: tuple[str, ...]
     type: pa.DataType | None = None
@@ -35,7 +36,7 @@ class ColumnName:
 
     @property
     def place(self) -> str:
-        """Return its position in the text, in words; empty if unknown."""
+        """Return the position of the name in the text, in words; empty if unknown."""
         return "" if self.at is None else f" at character {self.at + 1}"
 
 

@@ -11,11 +11,11 @@ from pyhudi_core.predicates.spelling import meant_by
 from pyhudi_core.predicates.tree import ColumnName
 
 _SHOWN = 30
-"""Columns that a message names."""
+"""The maximum number of columns in a message."""
 
 
 def unknown_column(column: ColumnName, known: tuple[str, ...], schema: pa.Schema) -> PredicateError:
-    """Return the error for a name. ``known`` is the longest beginning of its path that the columns have, in their spelling."""
+    """Return the error for a name. ``known`` is the longest beginning of the name's path that the columns have, in their spelling."""
     kind: pa.DataType = pa.struct(list(schema))
     for name in known:
         kind = kind.field(name).type
@@ -44,7 +44,7 @@ def _hint(column: ColumnName, known: tuple[str, ...], kind: pa.DataType, schema:
     fields = [kind.field(index).name for index in range(kind.num_fields)]
     near = difflib.get_close_matches(column.path[len(known)], fields, n=1)
     structs = [name for name in fields if not known and pa.types.is_struct(kind.field(name).type)]
-    if len(structs) == len(fields):  # the two sides of a merge: their columns are meant
+    if len(structs) == len(fields):  # for the two sides of a merge: a name in their columns is meant
         fields = [f"{name}.{part.name}" for name in structs for part in kind.field(name).type]
         near = near or [full for full in fields if full.partition(".")[2].lower() == column.path[-1].lower()][:1]
     qualified = "" if known else _qualified(column, schema)

@@ -1,7 +1,7 @@
 """Plan a batch read or a batch of a stream: a scan of one state or a change feed, and its tasks.
 
-A DataFrame always reads the same state of the table: the newest one at the creation of the DataFrame. Its newest instant identifies the state. As
-long as no commit was added, the newest snapshot is read, with all indexes; afterwards, the state as of that instant.
+A DataFrame always reads the same state of the table: the newest state at the creation of the DataFrame. The newest instant of this state identifies
+it. As long as no commit was added, the newest snapshot is read, with all indexes. After a new commit, the state as of this instant is read.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _IMAGES = ("before", "after")
 
 @dataclass(frozen=True, slots=True)
 class Pinned:
-    """A table at the creation of a DataFrame; ``newest`` is its latest instant, None if it had none."""
+    """A table at the creation of a DataFrame. ``newest`` is the latest instant of the table; None if the table had no instant."""
 
     settings: Settings
     newest: Instant | None
@@ -86,7 +86,8 @@ class Pinned:
         )
 
     def _state(self, table: HudiTable, point: str | None, ask: Callable[[TimePoint | None], Scan]) -> Scan:
-        """Return the state at a point in time, or the pinned state if that is older; a commit that completes during the call changes nothing."""
+        """Return the state at a point in time, or the pinned state if the pinned state is older. A commit that completes during the call changes
+        nothing."""
         found = ask(point or self._added_since(table))
         if self.newest is None or found.completion_time <= _completed(self.newest):
             return found
@@ -100,7 +101,7 @@ class Pinned:
         return min(until, _completed(newest))
 
     def _added_since(self, table: HudiTable) -> Instant | None:
-        """Return the pinned instant if commits were added after it; None if it is still the newest one."""
+        """Return the pinned instant if later commits were added; None if the pinned instant is still the newest."""
         commits = table.timeline.commits
         return None if self.newest is None or (len(commits) and commits[-1] == self.newest) else self.newest
 
@@ -116,7 +117,7 @@ def stream_read(table: HudiTable, settings: Settings, mode: str, after: str, unt
 
 
 def narrowed(read: Read, schema: pa.Schema) -> Read:
-    """Limit a read to the columns of a stream that exist in it. Reads at least one column, because a read without columns has no rows."""
+    """Limit a read to the columns of a stream that the read has, too. Reads at least one column, because a read without columns has no rows."""
     if isinstance(read, ChangeFeed):
         wanted = {field.name for name in _IMAGES if name in schema.names for field in schema.field(name).type}
         reader = read.reader

@@ -23,7 +23,7 @@ STREAM_KEY = "pyhudi.stream."
 QUERY_KEY = "pyhudi.stream_query."
 """The beginning of the key for the query of a batch, and its time of planning; the name of the stream follows."""
 NOTHING, UNKNOWN = "none", "unknown"
-"""The values of ``replaces`` if the table has no batch of the stream, or none with a known query."""
+"""The values of ``replaces`` if the table has no batch of the stream, or no batch with a known query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Mark:
 
     @classmethod
     def of(cls, instant: Instant, commit: CommitMetadata, stream: str) -> Mark | None:
-        """Return the mark of a stream in a commit; None if the commit has no readable one."""
+        """Return the mark of a stream in a commit; None if the commit has no readable mark."""
         text = commit.extra.get(f"{STREAM_KEY}{stream}", "")
         if not (text.isascii() and text.isdigit()):
             return None
@@ -111,7 +111,7 @@ class BatchVerdict(Enum):
 
     @property
     def is_refused(self) -> bool:
-        """Whether it would be wrong to write the batch, and also wrong to skip it."""
+        """Whether the batch can be neither written nor skipped without an error in the table."""
         return not self.is_written and self is not BatchVerdict.REPEATED
 
 
@@ -145,7 +145,7 @@ def verdict(marks: Iterable[Mark], batch: StreamBatch, restored: str = "") -> Ba
 
 
 def _adopted(newest: Mark, batch: StreamBatch) -> BatchVerdict:
-    """Return the verdict if the newest commit of the stream names no query: the first query that continues after it takes over the stream."""
+    """Return the verdict if the newest commit of the stream names no query: then the first query that continues takes over the stream."""
     if batch.number > newest.number:
         return BatchVerdict.NEW
     if batch.number == newest.number and (not batch.planned or _is_planned_as(newest, batch)):

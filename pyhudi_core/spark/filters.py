@@ -1,7 +1,7 @@
 """Convert filters that Spark pushes down to conditions of this package.
 
-A converted filter has exactly the meaning that it has in Spark (floating-point order, nulls in lists, escapes in patterns), so Spark does not
-evaluate it again. Spark evaluates all other filters.
+A converted filter means exactly the same as in Spark (order of floating-point numbers, nulls in lists, escapes in patterns), so Spark does not
+evaluate the filter again. Spark evaluates all other filters.
 """
 
 from __future__ import annotations
@@ -71,5 +71,5 @@ def _node(found: spark.Filter) -> Node | None:
 
 
 def _escaped(text: str) -> str:
-    """Escape a text, so that as a pattern it matches only itself."""
+    """Escape a text: the result is a pattern that matches only this text."""
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")

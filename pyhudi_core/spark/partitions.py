@@ -14,7 +14,7 @@ from pyhudi_core.spark.session_zone import ZonedCondition
 
 
 class TaskPartition(InputPartition):  # type: ignore[misc]  # PySpark has no types here
-    """An input partition with at most one task; and the condition that must still have its planned meaning in the session."""
+    """An input partition with at most one task, and a condition. In the session the condition must still have its planned meaning."""
 
     def __init__(self, task: Task | None, condition: ZonedCondition | None) -> None:
         super().__init__(task)
@@ -41,7 +41,7 @@ def partitions_of(tasks: Iterable[Task], condition: ZonedCondition | None) -> li
 def rows_of(partition: InputPartition, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Read the rows of a partition, cast to the schema that Spark expects."""
     if not isinstance(partition, TaskPartition):
-        return  # Spark's own placeholder, if the source has no partitions
+        return  # the placeholder that Spark uses if the source has no partitions
     with raised_in_task():
         for batch in partition.batches():
             yield conform(batch, schema)

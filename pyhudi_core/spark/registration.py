@@ -12,7 +12,7 @@ from pyhudi_core.naming import set_module
 
 @set_module("pyhudi.spark")
 def register(spark: Any) -> None:
-    """Register ``format("pyhudi")`` with this session, for batches and streams. It is safe to call again; call it again after a change of
+    """Register ``format("pyhudi")`` with this session, for batches and streams. A repeated call does no harm, and is needed after a change of
     ``spark.sql.session.timeZone``.
 
     PySpark's verbs that make entries of Spark's catalog (``saveAsTable``, ``writeTo(...).create()``, ``CREATE TABLE``) then refuse this format.
@@ -42,5 +42,5 @@ def own_errors() -> AbstractContextManager[None]:
 
 @set_module("pyhudi.spark")
 def error_of(error: BaseException) -> HudiError | None:
-    """Return this package's error inside a Spark error, of a stream for example; None for any other error."""
+    """Return this package's error that is inside a Spark error, for example the error of a stream; None for any other error."""
     return from_text(str(error))

@@ -1,7 +1,7 @@
-"""The time zone of the session, in which the data source reads the times of a condition.
+"""The time zone of the session: the data source reads the times of a condition in this zone.
 
-Spark passes no session settings to its Python sources before their tasks run. So the source stores the zone at its registration, and plans with it.
-Each task refuses the condition if the session now has another zone and would read other rows.
+Spark passes no session settings to its Python sources before their tasks run. So the source stores the zone at its registration, and plans with this
+zone. If the session has another zone later, and the condition means other rows there, each task refuses the condition.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class SessionZone:
 
 @dataclass(frozen=True, slots=True)
 class ZonedCondition:
-    """A condition that was planned in the zone of a session, with its bound columns."""
+    """A condition with its bound columns, and the zone in which it was planned."""
 
     text: str
     schema: pa.Schema
     zone: SessionZone
 
     def refuse_if_changed(self) -> None:
-        """Raise `PredicateError` in a task if the session is in another zone now, and the condition means other rows there."""
+        """Raise `PredicateError` in a task if the session now has another zone, in which the condition means other rows."""
         task = TaskContext.get()
         now = self.zone.given if task is None else task.getLocalProperty(SESSION_ZONE)
         if now == self.zone.given:

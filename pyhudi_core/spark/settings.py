@@ -36,7 +36,7 @@ _HUDIS = {
     "hoodie.datasource.query.type": "mode",
     "as.of.instant": "as_of",
 }
-"""Hudi's names of options with the same meaning here."""
+"""Hudi's names for options of this data source."""
 _ALWAYS = frozenset({"path", "mode", "columns", "where"})
 _KNOWN = _ALWAYS.union(_OF_STREAMS, _OF_BATCHES, _OF_WRITES, _OF_STREAM_WRITES, *_OF_READS.values())
 

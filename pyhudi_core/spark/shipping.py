@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 def ship(spark: Any) -> None:
     """Send the modules of pyhudi to the executors of this session, which have its dependencies (pyarrow, numpy and so on) but not pyhudi itself.
 
-    Raises `ConfigError` if the executors cannot run it even then.
+    Raises `ConfigError` if the executors still cannot run the package.
     """
     with from_extra("spark", "ship"):
         from pyhudi_core.engine.spark_executors import forget, refuse_unfit_executors  # noqa: PLC0415  (Spark is imported only where it is used)

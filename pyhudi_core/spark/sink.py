@@ -2,7 +2,8 @@
 
 Spark repeats a batch under the same number if it does not know whether the batch was written. The commit's extra metadata has the number of its
 batch, the query and the name of the stream (`batches`); rows and mark become visible in one step. The sink decides about a batch before it writes,
-and again at the moment of the commit. So two drivers with one checkpoint do not write a batch twice, and two queries do not write under one name.
+and repeats the decision at the moment of the commit. So two drivers with one checkpoint do not write a batch twice, and two queries do not write
+under one name.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class StreamSink:
 
     Attributes:
         location: the location of the existing table.
-        stream: the name of the stream. Another stream into the same table needs another name, and so does a new checkpoint.
+        stream: the name of the stream. Another stream into the same table needs another name; a new checkpoint needs another name, too.
         operation: ``"upsert"``, ``"insert"``, ``"bulk_insert"`` or ``"delete"``.
         replaces: lets a query with another checkpoint take over the name of the stream. The error of the refused batch shows the value.
     """
@@ -95,8 +96,8 @@ class StreamSink:
     ) -> Commit | None:
         """Write a batch of rows in one commit; None if the table has the batch already.
 
-        ``query_id`` is the identity of the stream's query, ``planned_ms`` when the batch was planned (epoch milliseconds); a DataFrame of
-        a running query has both. Raises `InvalidOptionError` for a batch of another checkpoint than the stream's, and as the operation does.
+        ``query_id`` is the identity of the stream's query, ``planned_ms`` the time at which the batch was planned (epoch milliseconds). A DataFrame
+        of a running query has both. Raises `InvalidOptionError` for a batch of another checkpoint than the stream's, and the errors of the operation.
         """
         query = (query_id, planned_ms) if query_id else query_of(data, batch_id)
         with noted() if query[0] else nullcontext():
@@ -125,7 +126,7 @@ class StreamSink:
             table = open_table(self.location, self.storage_options, {**self.options, **known})
         required = BatchIsNew(batch, seen or "")
         word = str(operation_type(self.operation).word)
-        # Also an empty batch leaves a mark if it is the first of its query: without it, a later batch would be refused.
+        # The first batch of a query leaves a mark even if the batch is empty: without the mark, a later batch would be refused.
         first = bool(batch.query) and (newest is None or newest.query != batch.query)
         try:
             with table.begin(word, batch.extra(), requirements=[required], allow_empty=first) as write:

@@ -1,9 +1,9 @@
 """``spark.readStream.format("pyhudi")``: the commits of a table as a stream.
 
-An offset is a completion time: every commit that completed up to it has been returned. Commits become visible in the order of their completion times,
-whatever their requested times are. So a commit that was requested early and completes late is after the offset; no commit is lost or returned twice.
-A batch (start, end] is read as of ``end``, so a repeated batch after a crash has the same rows. An offset also names the commit that completed then.
-If a table never had this commit, the checkpoint belongs to another table, and the stream would silently skip older commits.
+An offset is a completion time: every commit that completed until this time has been returned. Commits become visible in the order of their completion
+times, whatever their requested times are. So a commit that was requested early and completes late is after the offset; no commit is lost or returned
+twice. A batch (start, end] is read as of ``end``, so a repeated batch after a crash has the same rows. An offset also names the commit that completed
+at this time. If a table never had this commit, the checkpoint belongs to another table, and the stream would silently skip older commits.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             return _after(commits[self._most(commits) - 1 if limited else -1])
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Return an empty limit, which Spark passes back unused; the limits are in the settings."""
+        """Return an empty limit, which Spark passes back and nothing reads; the limits are in the settings."""
         settings = self.settings
         if settings.max_commits_per_batch is None and settings.max_bytes_per_batch is None:
             return ReadAllAvailable()

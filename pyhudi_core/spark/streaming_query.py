@@ -1,7 +1,8 @@
 """Find the Spark query of a batch, and the time at which Spark planned the batch. Spark passes neither of them to its sinks.
 
-In ``foreachBatch`` Spark's session knows the running queries. A data source's tasks have the query as a property, and its commit runs in a process
-without a session, so it reads the time of planning from the checkpoint, if it can: ``offsets/<number>`` there is written when a batch is planned.
+In ``foreachBatch``, Spark's session knows the running queries. The tasks of a data source have the query as a property. The commit of a data source
+runs in a process without a session. So the commit reads the time of planning from the checkpoint, if it can: Spark writes the file
+``offsets/<number>`` when it plans a batch.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _log = logging.getLogger(__name__)
 def query_of(data: object, number: int) -> tuple[str | None, int | None]:
     """Return the identity of the batch's query, and the time at which the batch was planned (epoch milliseconds); None for unknown values.
 
-    A DataFrame has the session of its query; other rows may have been made of one in the thread of the query.
+    A DataFrame has the session of its query. Other rows may have been made from such a DataFrame, in the thread of the query.
     """
     session = _session_of(data)
     if session is None:
@@ -59,9 +60,9 @@ def _session_of(data: object) -> Any:
 
 
 def _found(session: Any, named: str | None, number: int) -> tuple[str, int | None] | None:
-    """Return the query among those that run in the application of the session: the named one, or the one whose batches have this session.
+    """Return a running query in the application of the session: the named query, or the query whose batches have this session.
 
-    A user's own thread has no local property with the query.
+    In a thread that the user started, no local property has the query.
     """
     for query in session._jsparkSession.sharedState().activeStreamingQueries().values():
         identity, execution = str(query.id().toString()), query.lastExecution()
@@ -74,7 +75,7 @@ def _found(session: Any, named: str | None, number: int) -> tuple[str, int | Non
 
 
 def planned_in(checkpoint: str, number: int, storage_options: Mapping[str, str]) -> int | None:
-    """Return when a batch was planned (epoch milliseconds), by the checkpoint; None if the checkpoint cannot be read from here."""
+    """Return the time at which a batch was planned (epoch milliseconds), from the checkpoint; None if this process cannot read the checkpoint."""
     if not checkpoint:
         return None
     try:

@@ -63,7 +63,7 @@ def _wrap(owner: type, verb: str, refuse: Callable[..., None]) -> None:
 
 @contextmanager
 def _of_views() -> Iterator[None]:
-    """Add advice to Spark's error when it refuses to change a view of this format, which happens before it writes."""
+    """Add advice to the error with which Spark refuses to change a view of this format. Spark refuses before it writes."""
     try:
         yield
     except PySparkException as error:
@@ -80,7 +80,7 @@ def _pass(*_: Any, **__: Any) -> None:
     """Do nothing, because nothing is known before Spark resolves the name."""
 
 
-# The arguments below have PySpark's names, by which callers give them.
+# The arguments below have PySpark's names, because callers pass them by name.
 def _refuse_save(
     writer: Any,
     path: Any = None,
@@ -138,7 +138,7 @@ def _refuse_statement(session: Any, sqlQuery: Any, *_: Any, **__: Any) -> None: 
     try:
         plan = session._jsparkSession.sessionState().sqlParser().parsePlan(sqlQuery)
     except ParseException:
-        return  # Spark says so itself
+        return  # Spark's own error says this
     if str(plan.getClass().getSimpleName()) in _CREATING:
         chosen = plan.tableSpec().provider()
         _refuse_entry(chosen.get() if chosen.isDefined() else None, "CREATE TABLE")

@@ -26,7 +26,8 @@ def view(
 ) -> Any:
     """Make a temporary view of a table for SQL, or replace it, and return its DataFrame. The view shows the table's state at this call.
 
-    SQL skips partitions, and Spark's own scan reads the files that it can, as in `Scan.to_spark`. The arguments are those of `open_table` and `scan`.
+    SQL skips partitions, and Spark's own scan reads the files that it can read, as in `Scan.to_spark`. The arguments are those of `open_table` and
+    `scan`.
     """
     table = open_table(location, storage_options, options)
     frame = table.scan(columns, where, as_of, mode=mode, meta=meta).to_spark(spark)

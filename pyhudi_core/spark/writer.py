@@ -4,7 +4,8 @@ Spark commits such a write in a Python process without a session. No process liv
 (decision 0019). So each task writes its rows as a Parquet file below ``.hoodie/.aux/.pyhudi/sink``, and the committing process runs an ordinary
 operation of the table with these files. It reads few rows into memory; many rows stay in files, so memory is bounded (`engine.spilled`).
 
-A batch of a stream is written exactly once, as by `sink.StreamSink`. Files of tasks that Spark gave up are not in a message, so they are not read.
+A batch of a stream is written exactly once, as by `sink.StreamSink`. The messages of Spark do not name the files of tasks that Spark gave up, so
+these files are not read.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class StagedRows:
 
     @classmethod
     def new(cls, settings: Settings, *, overwrite: bool) -> StagedRows:
-        """Return the value for a write that Spark plans now.
+        """Return the staged rows, still none, of a write that Spark plans now.
 
         Raises `UnsupportedTableError` if the write needs a session, `TableVersionError` for a table that is only read, and the errors of
         `open_table`.

@@ -59,7 +59,7 @@ class StaticSite:
     verb: str
 
     def covers(self, site: CallSite) -> bool:
-        """Say whether the running call is this one."""
+        """Say whether the running call is this call."""
         return self.file == site.file and self.line <= site.line <= self.last_line
 
     def __str__(self) -> str:
@@ -79,7 +79,7 @@ def calling_site() -> CallSite | None:
 
 @cache
 def _below_package(filename: str) -> str:
-    """Return the file's path below the package; empty for other files, and for the modules of the outside."""
+    """Return the file's path below the package; empty for files outside the package, and for the modules that stand for the outside world."""
     path = Path(filename)
     if not path.is_relative_to(_PACKAGE):
         return ""
@@ -115,7 +115,7 @@ def unclear_receivers(folders: tuple[str, ...]) -> list[str]:
 
 
 def _hidden_storages(node: ast.AST) -> Iterator[tuple[int, str]]:
-    """Storages under other names: annotated so, assigned from one, or a verb used without a call."""
+    """Yield storages under other names: a name annotated or assigned as a storage, and a verb that is passed on without a call."""
     if isinstance(node, ast.arg | ast.AnnAssign) and node.annotation is not None:
         name = node.arg if isinstance(node, ast.arg) else _last_name(node.target)
         if ast.unparse(node.annotation).strip("\"'").split(" | ")[0].endswith("Storage") and name not in _NAMES:

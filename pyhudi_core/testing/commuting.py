@@ -30,7 +30,7 @@ _OF_NONE = frozenset({"start", "return", "choose"})
 
 @dataclass(slots=True)
 class StepFootprint:
-    """What one step read and changed; ``all_of_it`` if that is not known."""
+    """What one step read and changed. ``all_of_it``: unknown, so the step may have touched everything."""
 
     looked: set[str] = field(default_factory=set)
     changed: set[str] = field(default_factory=set)
@@ -98,20 +98,20 @@ Sleeping = dict[str, StepFootprint]
 
 @dataclass(slots=True)
 class _Seen:
-    """A state that was reached with these used budgets; ``asleep`` are the choices that were not tried in it."""
+    """A visit of a state. ``used``: the budgets that were used before the visit. ``asleep``: the choices that were not tried in the state."""
 
     used: tuple[int, ...]
     asleep: frozenset[str]
 
 
 class _Run:
-    """One run: it follows a path whose last step is new, and continues as long as it reaches new states."""
+    """One run. The run follows a path whose last step is new, and continues as long as it reaches new states."""
 
     def __init__(self, tree: _Tree, path: list[str], before: Sleeping) -> None:
         self._tree = tree
         self._path = path
         self._given = len(path)
-        # The choices that need not be tried in the state before the path's last step; steps tried there are added.
+        # The choices that need not be tried in the state before the path's last step. Each step that is tried in this state is added.
         self._before = before
 
     def choose(self, decision: ScheduleChoice) -> str | None:
@@ -129,7 +129,8 @@ class _Run:
         return todo[0]
 
     def _still_asleep(self, touched: StepFootprint) -> Sleeping:
-        """Return the steps that sleep after the latest step: the independent steps among those that slept before it or were tried instead of it."""
+        """Return the steps that sleep after the latest step. Before the latest step they slept or were tried in its place, and they are independent
+        of it."""
         latest = self._path[-1]
         others = {choice: step for choice, step in self._before.items() if _actor(choice) != _actor(latest)}
         self._before[latest] = touched
@@ -173,7 +174,7 @@ def explore_all(
     """Try every schedule; of schedules that differ only in the order of independent steps, try one.
 
     Args:
-        bounds: choices (``faults`` that are no failures) and ``schedules``.
+        bounds: the budgets of choices that are no failures (in ``faults``), and ``schedules``.
 
     Raises `SimulationError` for bounds on anything else.
     """

@@ -65,7 +65,7 @@ class CrashScenario(Generic[T]):
         name: the name for reports.
         world: creates the world in which the operation starts (None), or a world with the remains of another one.
         operate: the operation.
-        read: returns what a new process reads; two states are the same if these values are equal.
+        read: returns what a new process reads. Two states are the same if their values are equal.
         proceed: the work of the next writer. Doing it twice must have the same effect as doing it once.
         audit: audits the table after the next writer; also gets the result of ``read``.
         status: asks for the status of the commit with a token, as a new process; None if the operation has no token.
@@ -96,12 +96,12 @@ class CrashPlan:
 
     Attributes:
         share: random share of all cases; 1 is all.
-        states: random share of the different states that crashes before a call leave. All calls with a chosen state are crashed, which costs one
-            recovery: before a read the state is that before the last write. None: ``share`` chooses among these calls, too.
+        states: random share of the different states that crashes before a call leave. All calls with a chosen state are crashed, and one recovery
+            judges all of them: a read has the same state before it as the last write left. None: ``share`` chooses among these calls, too.
         every_site: each line of the package that calls the storage gets each kind once, independent of the share.
         twice: the share of cases in which the next writer is crashed, too, at one of its calls.
-        thorough: the next writer is crashed at each of its calls, and each state after a crash is judged twice: with a next
-            writer that asks for the status first, and with one that does not. Otherwise the two alternate.
+        thorough: the next writer is crashed at each of its calls, and each state after a crash is judged twice: with a next writer that asks for the
+            status first, and with a next writer that does not. Otherwise the two writers alternate.
         seed: the seed of the random share.
         kinds: the kinds of crashes and faults.
     """
@@ -176,7 +176,7 @@ class CrashReport:
 
     Attributes:
         calls: storage calls of the operation, in order.
-        points: cases of the calls that were run, by kind; never more than the calls have.
+        points: the number of run cases, by kind; not more than the calls have.
         chained: crashes at calls that are made only after another call failed.
         twice: crashes of the next writer, after a crash of the operation.
         recoveries: distinct states after a crash that a next writer recovered.

@@ -5,7 +5,7 @@ call itself fails (refused, response lost, and so on). Then a new process reads;
 heartbeats have expired; another writer writes; and the result must be as if the operation had happened completely or not
 at all. Three outcomes are distinguished:
 
-- an operation that returned is in the table; one that failed with an error is not, now or later;
+- an operation that returned is in the table; an operation that failed with an error is not in the table, now or later;
 - an operation that crashed, or raised `CommitStateUnknownError`, is in one of these two states, and `CrashScenario.status` says in which: after
 committed or not committed the answer never changes.
 
@@ -40,11 +40,11 @@ from pyhudi_core.testing.schedules import parse_schedule
 COMMITTED = "committed"
 UNDECIDED = "undecided"
 Recording = tuple[tuple[RecordedCall, Remains], ...]
-"""The calls of an operation, each with the state before it."""
+"""The calls of an operation, each with the state before the call."""
 Covered = set[tuple[CallSite | None, str]]
 """Lines of the package, and the crashes and faults that happened there."""
 _INSPECTED = 5
-"""One in this many states after a crash is read before the next writer starts, unless the plan is thorough."""
+"""If the plan is not thorough, only every n-th state after a crash is read before the next writer starts; this number is n."""
 _LOCAL_CALLS = frozenset({"start", "sleep", "acquire", "still_held", "release", "linger"})
 
 
@@ -102,7 +102,7 @@ def cases_of(scenario: CrashScenario[T], plan: CrashPlan | None = None) -> list[
 
 
 def record(world: SimulatedTable, operate: Callable[[], object]) -> Recording:
-    """Run an operation as actor ``a``; return its calls, each with its line in the package and the state that a crash before it leaves.
+    """Run an operation as actor ``a``. Return its calls, each with its line in the package and with the state that a crash before the call leaves.
 
     Raises `SimulationError` if the operation fails.
     """
@@ -157,7 +157,7 @@ class _Enumeration(Generic[T]):
         self._drawn: dict[Hashable, bool] = {}
 
     def draw(self, call: RecordedCall, share: float, chance: random.Random) -> bool:
-        """Say whether a share of the states includes the state that a crash before the call leaves; calls with the same state have the same answer."""
+        """Say whether a share of the states includes the state that a crash before the call leaves. Calls with the same state get the same answer."""
         remains = self._remains[call.step]
         state = (remains.digest, tuple(sorted(remains.unfinished)), remains.time_ms)
         if state not in self._drawn:
@@ -181,7 +181,7 @@ class _Enumeration(Generic[T]):
         else:
             self.report.chained += 1
         if case.kind == CRASH and case.after is None:
-            # The state after a crash is the state before the call, which the recording has; so nothing has to be run.
+            # A crash before the call leaves the state before the call. The recording has this state, so nothing has to run.
             world = self.world_without(self._remains[case.call.step], "a")
             later: tuple[RecordedCall, ...] = ()
             self._hit(case, case.call)
@@ -229,7 +229,7 @@ class _Enumeration(Generic[T]):
             self.report.sites.add(call.site)
 
     def _crash_again(self, remains: Remains, case: CrashCase, chance: random.Random) -> None:
-        """Crash the next writer at each (or one) of its calls, too; the writer after it must find a table that keeps the promises."""
+        """Crash the next writer, too, at each of its calls or at one. The writer that follows must find a table that keeps the promises."""
         fresh = self.world_without(remains, "a")
         fresh.sim.clock.advance(self.scenario.expires_s)
         done = self.new not in self.olds and self.scenario.read(fresh) == self.new
@@ -283,7 +283,7 @@ class _Enumeration(Generic[T]):
         self.report.problems.append(CrashProblem(self.scenario.name, str(case), case.schedule, what))
 
     def _next(self, world: T, actor: str) -> Recording:
-        """Run the next writer as an actor; return its calls, each with the state that a crash before it leaves."""
+        """Run the next writer as an actor. Return its calls, each with the state that a crash before the call leaves."""
         return _recorded(world, actor, lambda: self.scenario.proceed(world))
 
 

@@ -232,7 +232,7 @@ class ScheduleSearch(Generic[W]):
             self.violation = violation
 
     def run_listed(self, choices: Sequence[str]) -> None:
-        """Make one run with these choices, including their faults, as far as they are possible."""
+        """Make one run with these choices and their faults; choices that are not possible are omitted."""
         self._schedules += 1
         self.violation = self._attempt(choices)
 
@@ -252,7 +252,7 @@ class ScheduleSearch(Generic[W]):
         )
 
     def _attempt(self, choices: Sequence[str]) -> Violation | None:
-        """Run with these choices, omitting impossible ones; then continue without preemption to the end."""
+        """Run with these choices, omit impossible choices, then continue without preemption to the end."""
         wanted = list(choices)
 
         def choose(decision: ScheduleChoice) -> str:

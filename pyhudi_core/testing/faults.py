@@ -23,9 +23,9 @@ class Fault(Enum):
     FAIL_BEFORE = "fail_before"
     """The call had no effect, and the caller gets an error."""
     THROTTLED = "throttled"
-    """503 until the adapter gave up; the call had no effect."""
+    """The store answered 503 until the adapter gave up; the call had no effect."""
     CONFLICT = "conflict"
-    """409 until the adapter gave up; the call had no effect."""
+    """The store answered 409 until the adapter gave up; the call had no effect."""
     UNKNOWN = "unknown"
     """The call had no effect, but the caller does not know its outcome."""
     LOST_ACK = "lost_ack"
@@ -95,7 +95,7 @@ class Injection:
 
 
 class Journal(Generic[V]):
-    """The latest changes, from which stale answers are made.
+    """The latest changes. A stale answer is an answer without them.
 
     Args:
         digest: computes the hash of an object.

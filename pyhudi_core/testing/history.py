@@ -10,7 +10,7 @@ from pyhudi_core.naming import set_module
 @set_module("pyhudi.testing")
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event: its actor, its kind (``invoke``, ``ok``, ``failed``, ``broken``, ``crashed`` or a kind of the actor's own), and its value."""
+    """One event: its actor, its kind (``invoke``, ``ok``, ``failed``, ``broken``, ``crashed``, or a kind that the actor defines), and its value."""
 
     actor: str
     kind: str

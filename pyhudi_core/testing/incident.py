@@ -1,10 +1,10 @@
 """Replay a recorded incident: run this package's code on the state that a real table's writers left, in the simulated world.
 
-`replay_incident` reads the output of ``pyhudi check --record`` (or ``table.record_incident()``), and answers: what happens to each pending instant
-when the next writer comes, does that writer commit, and is this so in every order of two writers and after a crash of one of them?
+`replay_incident` reads the output of ``pyhudi check --record`` (or ``table.record_incident()``), and answers: What happens to each pending instant
+when the next writer comes? Does the next writer commit? Are the answers the same in every order of two writers, and after a crash of one of them?
 
-Data files have name, size and time, but no content; so the next writer publishes a commit without files. The recording includes what was known
-about processes (which had ended, which held the lock), so the answer is the same on every machine.
+Data files have name, size and time, but no content; so the next writer publishes a commit without files. The recording says which processes had ended
+and which held the lock, so the answers are the same on every machine.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ class Fate(StrEnum):
     """The end of a pending instant when the next writer comes."""
 
     PUBLISHED = "published"
-    """It was decided, so its completed file is created."""
+    """The instant was decided, so its completed file is created."""
     ROLLED_BACK = "rolled back"
     FINISHED = "finished"
     """A rollback or another service is carried to its end."""
     REMOVED = "removed"
-    """It goes away without a trace: nothing depended on it."""
+    """The instant is removed without a trace: nothing depended on it."""
     WAITS = "waits"
-    """It stays as it is: its writer may be alive."""
+    """The instant stays as it is: its writer may be alive."""
 
 
 @dataclass(slots=True)
@@ -86,7 +86,8 @@ class IncidentReplay:
         fates: each pending instant, and its end.
         outcome: ``committed``, or the error of the next writer.
         before, after: the doctor's reports.
-        exploration: two next writers, in every order within the bounds, one of which may crash; it checks that the fates stay the same.
+        exploration: the exploration of two next writers, of which one may crash, in every order within the bounds. It checks that the fates stay the
+            same.
     """
 
     incident: Incident

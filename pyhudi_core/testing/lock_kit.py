@@ -184,7 +184,7 @@ class SharedLockKit:
 
     Attributes:
         profile: the kind of storage.
-        lease_s: seconds after which other writers can take an abandoned lock, at the latest.
+        lease_s: the maximum number of seconds until other writers can take an abandoned lock.
         effort: a factor of the number of tried schedules.
     """
 
@@ -204,7 +204,7 @@ class SharedLockKit:
         )
 
     def work(self, world: SimWorld) -> None:
-        """The work of every actor: acquire, a step that others can see, release; the history shows the order."""
+        """Do the work of an actor: acquire the lock, make a step that others can see, release the lock. The history shows the order."""
         session = self.provider(world).acquire(20 * self.lease_s, "work")
         world.scheduler.note("in", session.token)
         with suppress(StorageError):
@@ -227,7 +227,7 @@ class SharedLockKit:
         release_with_retries(self.provider(world).acquire(3 * self.lease_s, "afterwards"))
 
     def free_at_once(self, world: SimWorld, history: History) -> None:
-        """Check as `exclusive`, and that no actor left the lock behind."""
+        """Make the check of `exclusive`, and check that no actor left the lock behind."""
         release_with_retries(self.provider(world).acquire(0, "at once"))
         self.exclusive(world, history)
 
@@ -316,7 +316,7 @@ def release_with_retries(session: LockSession) -> None:
 
 
 def overlapping_holders(history: History) -> list[tuple[str, str]]:
-    """Pairs of lock holders whose holding times overlapped."""
+    """Return the pairs of lock holders whose holding times overlapped."""
     inside: list[str] = []
     found: list[tuple[str, str]] = []
     for event in history.events:

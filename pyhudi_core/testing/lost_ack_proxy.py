@@ -20,11 +20,11 @@ FaultKind = Literal["lost_ack", "cut", "refused", "late", "503_after", "503_befo
 class PlannedFault:
     """A fault for the next requests of a method whose path contains a text.
 
-    ``lost_ack``: the store does it, the response is lost. ``cut``: the store does it, and the connection ends within the response's headers, which
-    HTTP clients of Python take for all of them. ``refused``: the connection breaks before the store sees the
-    request. ``late``: the connection breaks too, but the request reaches the store right before the next one of its method and
-    path. ``503_after`` and ``503_before``: as ``lost_ack`` and ``refused``, with the response "503 Slow Down". ``409``: the request does not reach
-    the store, the response is "409 ConditionalRequestConflict". ``429``: the same with "429 Too Many Requests".
+    ``lost_ack``: the store executes the request, and the response is lost. ``cut``: the store executes the request, and the connection ends within
+    the headers of the response; HTTP clients of Python take such headers for complete ones. ``refused``: the connection breaks before the store sees
+    the request. ``late``: the connection breaks, too, but the request reaches the store just before the next request with the same method and path.
+    ``503_after`` and ``503_before``: as ``lost_ack`` and ``refused``, with the response "503 Slow Down". ``409``: the request does not reach the
+    store, the response is "409 ConditionalRequestConflict". ``429``: the same with "429 Too Many Requests".
     """
 
     kind: FaultKind
@@ -58,7 +58,7 @@ class LostAckProxy:
         return f"http://127.0.0.1:{self._server.server_port}"
 
     def plan(self, kind: FaultKind, method: str, path: str, times: int = 1) -> None:
-        """Let the fault happen to the next matching requests."""
+        """Plan the fault for the next matching requests."""
         with self._lock:
             self._faults.append(PlannedFault(kind, method, path, times))
 
@@ -118,7 +118,7 @@ class LostAckProxy:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
-            # An answer goes out as one packet and at once; in two, the second one waits 40 ms until the client has confirmed the first.
+            # An answer is sent as one packet, at once. Of two packets, the second one would wait 40 ms until the client confirms the first.
             wbufsize = -1
             disable_nagle_algorithm = True
 
@@ -138,7 +138,7 @@ class LostAckProxy:
                     return self.break_off()
                 if fault in ("503_before", "409", "429"):
                     return self.answer_fault(fault)
-                # The body is forwarded complete, so the client's question before sending it is not.
+                # The complete body is forwarded, so the client's question before the body is not forwarded.
                 skipped = ("expect", "connection", "content-length")
                 headers = {name: text for name, text in self.headers.items() if name.lower() not in skipped}
                 proxy.let_late_ones_arrive(self.command, self.path)

@@ -5,13 +5,12 @@ records what a writer is about to write and its outcome, as events of the run's 
 completion times and follows the rows from commit to commit.
 
 Checked invariants
-- ConsistentRead, P1: as of the completion time of an acknowledged write, the rows are those before it with the write
-  applied, and nothing else;
+- ConsistentRead, P1: as of the completion time of an acknowledged write, the rows are the rows before the write, changed by the write, and no others;
 - P2: a write reported as failed is in no state;
-- P3: a write with unknown outcome (a crash, or a lost response) is completely present from one completion time on, or never;
+- P3: a write with unknown outcome (a crash, or a lost response) is complete in the table from one completion time on, or in no state;
 - NoDuplicateKeys, P4: no state has a key twice;
 - P5: reading a state again gives the same rows;
-- a write that began after another was acknowledged has the later completion time.
+- a write that began after the acknowledgement of another write has the later completion time.
 """
 
 from __future__ import annotations

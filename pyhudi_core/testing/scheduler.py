@@ -44,7 +44,7 @@ class SimulationError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """An actor waits until ``ready()`` is true. If no other actor can run, it waits until this time."""
+    """A wait of an actor until ``ready()`` is true. If no other actor can run, the actor waits until this time."""
 
     ready: Callable[[], bool]
     until_ms: int
@@ -65,7 +65,7 @@ class Call(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ScheduleChoice:
-    """A point at which the strategy chooses.
+    """A moment at which the strategy chooses.
 
     Attributes:
         options: the possible choices; the first one is without a preemption.
@@ -97,8 +97,8 @@ class Disturbance:
 class RunBounds:
     """The limits of a run: budgets by name (``preemption``, ``crash``, ``pause``, faults, disturbances), and the number of steps.
 
-    Without an entry, preemptions are not bounded, and everything else does not happen. ``every_call`` makes calls on private objects scheduling
-    points, too.
+    Preemptions without an entry are not bounded; anything else without an entry does not happen. ``every_call`` makes calls on private objects
+    scheduling points, too.
     """
 
     budgets: Mapping[str, int] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class RunBounds:
 
 
 Strategy = Callable[[ScheduleChoice], str | None]
-"""Chooses one of the options, or None to end the run early."""
+"""Chooses one of the options; returns None to end the run early."""
 
 
 class _Actor:
@@ -168,7 +168,7 @@ class Scheduler:
         return any(event.actor == name and event.kind == "crashed" for event in self.history.events)
 
     def is_seen_gone(self, name: str) -> bool:
-        """Say whether the running actor detects that the actor has crashed. An actor that is alive may crash right after this check."""
+        """Say whether the running actor detects that the other actor has crashed. An actor that is alive may crash just after this check."""
         gone = self.has_crashed(name)
         if not gone and name in self._actors and name != self.actor:
             self._looked_at.add(name)
@@ -202,7 +202,7 @@ class Scheduler:
         return actor.fault
 
     def saw(self, value: int) -> None:
-        """Include a value that the running actor read in its part of the key."""
+        """Add a value that the running actor has read to this actor's part of the key."""
         if self._current is not None:
             self._current.digest = hash((self._current.digest, value))
 
@@ -211,7 +211,7 @@ class Scheduler:
         self.changes += 1
 
     def note(self, kind: str, value: object = None) -> None:
-        """Record an event of the running actor; its order among the events of others becomes part of the key."""
+        """Record an event of the running actor. The place of the event among the events of other actors becomes part of the key."""
         self.history.add(self.actor, kind, value)
         self.saw(stable_hash(repr((kind, self.history.order()))))
 
@@ -283,7 +283,7 @@ class Scheduler:
         ready = [actor for actor in alive if actor.is_ready()]
         running = any(actor.name == self._last for actor in ready)
         if not ready:
-            # No actor can continue: time advances until the first actor wakes, or several at the same time.
+            # No actor can continue: time advances until the first actor wakes, or until several actors wake at the same time.
             first = min(actor.wakes_ms() for actor in alive)
             ready = [actor for actor in alive if actor.wakes_ms() == first]
         names = [actor.name for actor in ready]
@@ -301,14 +301,15 @@ class Scheduler:
             yield from (f"{name}!{CRASH}" for name in self._may_crash())
         last = self._actors.get(self._last)
         if PAUSE in left and last is not None and last.alive and last.is_ready():
-            # A pause that begins now or later is the same, because no other actor can see the difference.
+            # It does not matter whether a pause begins now or later, because no other actor can see the difference.
             yield f"{last.name}!{PAUSE}"
         yield from (f"!{n}" for n, d in self.disturbances.items() if n in left and d.possible())
 
     def _may_crash(self) -> list[str]:
-        """Return the actors whose crash is tried now: the actor that has just begun to wait, and actors whose life the latest step checked.
+        """Return the actors whose crash is tried now: the actor that has just begun to wait, and the actors of which the latest step checked whether
+        they are alive.
 
-        For all others, a crash now has the same effects as a later one, because no actor checks in between whether they are alive.
+        For all other actors, a crash now has the same effects as a later crash, because in between no actor checks whether they are alive.
         """
         names = [self._last, *sorted(self._looked_at - {self._last})]
         return [name for name in names if name in self._actors and self._actors[name].alive]

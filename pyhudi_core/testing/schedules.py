@@ -34,7 +34,7 @@ class Violation:
         return format_schedule(self.choices)
 
     def as_test(self) -> str:
-        """Return a test to copy; replace world, actors and check by the scenario's own."""
+        """Return a test to copy, in which the user replaces world, actors and check by those of the scenario."""
         return (
             "def test_this_schedule_keeps_the_promise() -> None:\n"
             f'    replay(make_world, ACTORS, check, "{self.schedule}").assert_clean()\n'
@@ -49,7 +49,7 @@ class Violation:
 
 @set_module("pyhudi.testing")
 def format_schedule(choices: Sequence[str]) -> str:
-    """``a a b a!crash`` as ``a*2 b a!crash``."""
+    """Return choices as text: ``a*2 b a!crash`` for ``a a b a!crash``."""
     runs = [(choice, len(list(group))) for choice, group in groupby(choices)]
     return " ".join(choice if count == 1 else f"{choice}*{count}" for choice, count in runs)
 
@@ -90,7 +90,7 @@ def shrink(violation: Violation, attempt: Attempt) -> Violation:
 
 
 def _smaller(choices: Sequence[str]) -> list[list[str]]:
-    """Schedules with one part omitted: a fault or crash, consecutive steps of one actor, or the switch back to it."""
+    """Yield the schedules in which one part is omitted: a fault or crash, consecutive steps of one actor, or a switch back to an actor."""
     stretches = [list(group) for _, group in groupby(choices, key=lambda choice: choice)]
     found: list[list[str]] = []
     for at, stretch in enumerate(stretches):
@@ -114,7 +114,7 @@ def _size(choices: Sequence[str]) -> tuple[int, int, int]:
 
 
 def _without_tail(violation: Violation, attempt: Attempt) -> Violation:
-    """Omit the end of the schedule that happens without it."""
+    """Omit the end of the schedule if the same steps happen without it."""
     choices = list(violation.choices)
     for end in range(len(choices)):
         found = attempt(choices[:end])

@@ -26,8 +26,8 @@ class ActorClock:
     """The error of one actor's clock.
 
     Attributes:
-        offset_ms: its offset.
-        zone_hours: hours of a clock that is set to local time although it is read as UTC; added to the offset.
+        offset_ms: the offset of the clock.
+        zone_hours: the hours of a time zone, added to the offset: the clock is set to local time, but is read as UTC.
         drift_ppm: microseconds that the clock gains in a second of common time (negative: loses).
         jump_ms: the length of its jump (negative: back) when the disturbance ``jump_<actor>`` happens.
     """
@@ -80,7 +80,7 @@ class SimClock:
             scheduler.watch(lambda: hash(tuple(sorted((stable_hash(a), n) for a, n in self._jumps.items()))))
 
     def now_ms(self) -> int:
-        """Return epoch milliseconds as the running actor's clock shows them; each reading advances that clock by a tick."""
+        """Return the epoch milliseconds that the running actor's clock shows. Each reading advances this clock by a tick."""
         actor = self._scheduler.actor
         readings = self._readings.get(actor, 0)
         self._readings[actor] = readings + 1
@@ -96,13 +96,12 @@ class SimClock:
         return (self._scheduler.time_ms - self._start_ms) / 1000
 
     def sleep(self, seconds: float) -> None:
-        """Park the running actor; outside a run only time passes."""
+        """Let the running actor wait; outside of a run only time passes."""
         until = self._scheduler.time_ms + max(1, round(seconds * 1000))
         if not self._scheduler.actor:
             self._scheduler.time_ms = until
             return
-        # A sleeper that waits for others wakes when they have changed something; an earlier wake would show it nothing
-        # new.
+        # A sleeping actor that waits for other actors wakes when one of them has changed something. An earlier wake would show nothing new.
         seen = self._scheduler.changes
         self._scheduler.visit(Call("sleep", "", wait=Wait(lambda: self._scheduler.changes != seen, until)))
         self._scheduler.time_ms = max(self._scheduler.time_ms, until)
@@ -117,7 +116,7 @@ class SimClock:
         self._jumps[actor] = self._jumps.get(actor, 0) + 1
 
     def on_wake(self, call: Callable[[], None]) -> None:
-        """Call after each sleep, in the actor that slept."""
+        """Call the function after each sleep, in the actor that slept."""
         self._on_wake.append(call)
 
 
@@ -135,7 +134,7 @@ class SimIds:
         return str(UUID(bytes=self._next(), version=4))
 
     def below(self, bound: int) -> int:
-        """Return a number from 0 to below the bound."""
+        """Return a number that is at least 0 and below the bound."""
         return int.from_bytes(self._next()) % bound
 
     def _next(self) -> bytes:
@@ -162,7 +161,7 @@ class SimTimerHandle:
 
 @set_module("pyhudi.testing")
 class SimTimer:
-    """Background calls without threads: they run in the actor that requested them, when it wakes from a sleep and they are due."""
+    """Background calls without threads: a due call runs in the actor that requested it, when this actor wakes from a sleep."""
 
     def __init__(self, scheduler: Scheduler, clock: SimClock) -> None:
         self._scheduler = scheduler

@@ -18,7 +18,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 OUT_OF_TURN = "out_of_turn"
 _WIDTH = 16
-"""The maximum number of calls that are made at once, as the capabilities of an object store say."""
+"""The maximum number of concurrent calls; the capabilities of object stores have the same number."""
 
 
 class RoundCount:
@@ -30,7 +30,7 @@ class RoundCount:
 
     @property
     def count(self) -> int:
-        """Return the rounds of the running actor so far; outside of a run, of all calls that were made there."""
+        """Return the rounds of the running actor so far; outside of a run, the rounds of all calls outside of runs."""
         return self._counts.get(self._scheduler.actor, 0)
 
     @count.setter

@@ -1,4 +1,4 @@
-"""Unfinished files of the simulated storage: opened, sent and closed, each a call that can fail or crash.
+"""Unfinished files of the simulated storage. To open, to send and to close a file are three calls; each can fail or crash.
 
 A file becomes an object in one step, when it is closed. Until then no listing shows it.
 """
@@ -18,7 +18,7 @@ from pyhudi_core.testing.scheduler import Scheduler
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """An unfinished file: the object it would have become, when it was begun, and by which actor."""
+    """An unfinished file: the object that it would become, the time at which it was begun, and the actor that began it."""
 
     path: str
     modified_ms: int
@@ -26,7 +26,7 @@ class Unfinished:
 
 
 class FileMaker(Protocol):
-    """What an output file needs of its storage."""
+    """The calls of an output file to its storage."""
 
     @property
     def location(self) -> str: ...

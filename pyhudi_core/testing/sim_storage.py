@@ -43,9 +43,9 @@ from pyhudi_core.testing.sim_output import SimOutputFile, Unfinished
 class Profile(Enum):
     """Kinds of storage.
 
-    S3 has tags that are hashes of the content, GCS and AZURE have versions, and their adapter has no conditional deletion: an empty object replaces
-    the old one on that condition, and is then deleted. LOCAL_POSIX has no conditional replacement; NO_CAS has no conditional write at all, so its
-    `put_if_absent` reads first and then writes.
+    The tags of S3 are hashes of the content, the tags of GCS and AZURE are versions. The adapter of GCS and AZURE has no conditional deletion: an
+    empty object replaces the old object on the condition, and then the empty object is deleted. LOCAL_POSIX has no conditional replacement; NO_CAS
+    has no conditional write at all, so its `put_if_absent` reads first and then writes.
     """
 
     S3 = "s3"
@@ -83,15 +83,15 @@ class Profile(Enum):
 
     @property
     def answer_to_missing(self) -> str:
-        """The answer of If-Match if the object does not exist; callers must not distinguish the two."""
+        """The answer to If-Match if the object does not exist. Callers must treat both answers in the same way."""
         return "404 NoSuchKey" if self is Profile.S3 else "412 PreconditionFailed"
 
 
 @dataclass(frozen=True, slots=True)
 class SimObject:
-    """An object's bytes, its entry in listings, the hash of both, and the hash that includes its path.
+    """An object: its bytes, its entry in listings, the hash of both, and the hash of these and the path.
 
-    Listings are long, so all of this is made once.
+    Listings are long, so entry and hashes are made once.
     """
 
     data: bytes
@@ -109,7 +109,7 @@ LOCATION = "sim://table"
 """The location of every simulated table."""
 _checked = lru_cache(maxsize=4096)(partial(check_path, table=LOCATION))
 _WITHOUT_REQUEST = ("open_output", "send_output", "abort_output")
-"""What a small file does not ask of a store: it is one request when it is closed."""
+"""Calls that are no requests for a small file: the file is sent in one request when it is closed."""
 _STALE = (Fault.STALE_LIST.value, Fault.STALE_MISS.value)
 Image = Mapping[str, SimObject]
 
@@ -236,8 +236,8 @@ class SimStorage(Storage):
         self._remove("delete", path, lambda: None)
 
     def delete_many(self, paths: Iterable[str]) -> None:
-        # One call for each object, so that other actors can run in between. No storage promises an order, so the last path is deleted first:
-        # code that relies on the given order fails.
+        # Each object is deleted by its own call, so that other actors can run in between. No storage promises an order, so the last path is deleted
+        # first: code that relies on the given order fails.
         with self.rounds.as_one():
             delete_each(self.delete, reversed([*paths]), self.location)
 
@@ -337,7 +337,7 @@ class SimStorage(Storage):
 
     @contextmanager
     def _step(self, condition: Callable[[], None]) -> Iterator[None]:
-        """One change on a condition; atomic for threads, too, that use the storage without a scheduler."""
+        """Make one change on a condition. The change is atomic also for threads that use the storage without a scheduler."""
         with self._mutex:
             try:
                 condition()
@@ -351,7 +351,7 @@ class SimStorage(Storage):
         content = hash_bytes(data)
         self._versions[path] = version = self._versions.get(path, 0) + 1
         etag = f"{content:x}" if self._profile.tag_is_content else f"{version:x}"
-        # The version counts on after a delete, so it is part of what later calls can see, unless tags are content.
+        # The version continues to count after a delete, so later calls can see it, unless tags are hashes of the content.
         digest = hash((content, len(data), 0 if self._profile.tag_is_content else version, self._scheduler.time_ms))
         stored = SimObject.of(path, data, self._scheduler.time_ms, etag, digest)
         if old is not None:
@@ -375,7 +375,7 @@ class SimStorage(Storage):
             raise PreconditionFailedError("The object is not the expected one", table=self.location, path=path)
 
     def enter(self, verb: str, path: str) -> Fault | None:
-        """Park the running actor before a call on one object; returns the fault that happens to it."""
+        """Let the running actor wait before a call on one object; return the fault that happens to the call."""
         _checked(path)
         shared = self._shared(path)
         fault = self._visit(verb, path, shared)
@@ -397,16 +397,16 @@ class SimStorage(Storage):
         return fault
 
     def linger(self) -> None:
-        """Let a slow call take its time; other actors go on meanwhile."""
+        """Make a slow call take time, in which other actors continue."""
         until = self._scheduler.time_ms + self.slow_ms
         self._scheduler.visit(Call("linger", "", wait=Wait(lambda: False, until)))
         self._scheduler.time_ms = max(self._scheduler.time_ms, until)
 
     def _complete_digest(self) -> int:
-        """Return a hash of everything that later calls can see, or that can happen to them."""
+        """Return a hash of everything that later calls can see and of everything that can happen to later calls."""
         unfinished = sorted([(stable_hash(n), u.modified_ms) for n, u in self.unfinished.items()])
         planned = tuple([injection.times for injection in self.injections])
-        # What stale answers are made from matters only where there may be any; else it would keep equal states apart.
+        # The latest changes belong to the state only if stale answers are possible; otherwise they would separate equal states.
         stale = any(map(self._scheduler.may_happen, _STALE)) and self._journal.digest(self.stale_operations)
         return hash((self._digest, stale, planned, tuple(unfinished)))
 

@@ -43,7 +43,7 @@ class SimLock:
         return self._holder
 
     def acquire(self, timeout_s: float, note: str = "") -> SimLockSession:
-        """Wait for the lock and acquire it; a scheduling point. Raises `LockTimeoutError` if it was not free in time."""
+        """Wait for the lock and acquire it; this is a scheduling point. Raises `LockTimeoutError` if it was not free in time."""
         deadline = self._scheduler.time_ms + round(timeout_s * 1000)
         self._scheduler.saw(deadline)
         while True:
@@ -58,7 +58,7 @@ class SimLock:
                 raise LockTimeoutError(f"The lock was not free within {timeout_s:g} s; it is held by {self._holder}")
 
     def is_held_by(self, token: str) -> bool:
-        """Say whether the lock is held by the holding with this token; a scheduling point."""
+        """Say whether the holding with this token has the lock; this is a scheduling point."""
         self._scheduler.visit(Call("still_held", "lock"))
         held = token == self._holder
         self._scheduler.saw(held)
@@ -108,7 +108,7 @@ class SimLockSession:
 
 
 class SimProcess:
-    """Every actor is a process of one machine; crashed actors are known to have ended."""
+    """The process of an actor. All actors are processes of one machine, so each knows which actors have crashed."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
@@ -126,9 +126,9 @@ class SimOptions:
     """The options of a world: storage profile, shared paths, objects at the start, clocks and their tick, seed, and the lock.
 
     ``offsets_ms`` is a short form for clocks that have only an offset. Stale answers omit the latest ``stale_operations`` changes, slow calls take
-    ``slow_s``, and a pause takes ``pause_s``. Concurrent calls are made one after the other: with ``backwards`` the last call first, with
-    ``shuffled`` (a seed) in a random order. With ``one_machine`` the actors are processes of one machine, so other actors detect a crash; otherwise
-    they detect it only by an expired heartbeat or lease.
+    ``slow_s``, and a pause takes ``pause_s``. Concurrent calls are made one after the other: with ``backwards`` the last call comes first;
+    ``shuffled`` is the seed of a random order. With ``one_machine`` the actors are processes of one machine, so other actors detect a crash;
+    otherwise they detect it only by an expired heartbeat or lease.
     """
 
     profile: Profile = Profile.S3

@@ -184,7 +184,7 @@ class StorageKit:
 
     def test_more_objects_than_one_page_are_all_listed(self, storage: Storage) -> None:
         paths = [f"many/{n:05d}" for n in range(1203)]
-        unsynced = storage.without_fsync()  # a listing does not depend on it, and a disk takes seconds for so many
+        unsynced = storage.without_fsync()  # a listing does not depend on fsync, which takes seconds for many files
         for path in paths:
             unsynced.put(path, b"")
         assert _paths(storage, "many/") == paths
@@ -360,7 +360,8 @@ class StorageKit:
 
 
 def _same(found: ObjectInfo | None, written: ObjectInfo) -> bool:
-    """Say whether the found object is the written object. Its time may come from a response; object stores return times in full seconds."""
+    """Say whether the found object is the written object. The time of the written object may come from a response; object stores return times in full
+    seconds."""
     return found is not None and (found.path, found.size, found.etag) == (written.path, written.size, written.etag)
 
 

@@ -1,8 +1,8 @@
 """Decide in which order the tables of a lake are served, and how many tables of a group at a time. So no table starves the other tables.
 
 The table whose services have been idle longest comes first. Among tables that waited equally long, in hours, the table with the least work comes
-first: a large table then takes the rest of a run's time, and not the time of the other tables. A table for which a run had no time has waited longer
-at the next look.
+first: then a large table gets the rest of a run's time, and takes no time from the other tables. If a run had no time for a table, the table has
+waited longer at the next look.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from pyhudi_dagster.services.service_jobs import ServiceTable
 from pyhudi_dagster.services.service_runs import When
 
 _LOOKED_AT = 20
-"""The number of newest observations in which the last observation of a service is searched. Without such an observation the table counts as never
-served.
+"""The number of newest observations that are searched for the last work of a service. If none is found, the table counts as never served.
 """
 _HOUR = 3600
 
@@ -54,8 +53,8 @@ def served(instance: dg.DagsterInstance, need: TableNeed) -> float:
 def within_quotas(
     needs: Sequence[TableNeed], quotas: Mapping[str, int], busy: Iterable[ServiceTable]
 ) -> tuple[list[TableNeed], dict[str, str]]:
-    """Return the needs that the quotas of their groups allow, and the reasons, by table, why other tables wait. ``busy``: the tables that are served
-    now.
+    """Return the needs that the quotas of their groups allow. For each other table, return the reason why the table waits. ``busy``: the tables that
+    are served now.
     """
     count = Counter(table.group for table in busy)
     taken: list[TableNeed] = []

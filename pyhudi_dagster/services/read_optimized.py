@@ -1,8 +1,8 @@
 """The read-optimized view of a merge-on-read table as its own asset: its materialization is a compaction.
 
-A read-optimized query omits log files, so the query shows new rows only after a compaction. An asset that reads this view depends on the asset of the
-view: the reading asset runs when the view has new rows, not after each commit. A freshness policy of the view's asset limits how late compactions may
-be.
+A read-optimized query omits log files, so the query shows new rows only after a compaction. An asset that reads this view depends on the view's
+asset. So the reading asset runs when the view has new rows, not after each commit. A freshness policy of the view's asset limits the delay of
+compactions.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def table_of_view(spec: dg.AssetSpec) -> HudiAssetInfo | None:
 
 
 def shows_more(past: PastCommit) -> bool:
-    """Say whether read-optimized queries show more rows after this commit than before this commit."""
+    """Say whether this commit makes more rows visible to read-optimized queries."""
     return past.metadata.operation in _COMPACTS
 
 
@@ -130,7 +130,8 @@ def report(
     outcome: service_runs.StepOutcome,
     log: service_runs.Log,
 ) -> None:
-    """Store the events of a service: observations of the table's asset, and, for compactions, materializations of the asset of the table's view."""
+    """Store the events of a service. Each event is an observation of the table's asset. A compaction is also a materialization of the view's
+    asset."""
     service_runs.report(step, lake, info, outcome, log)
     if view is None or not outcome.instants:
         return

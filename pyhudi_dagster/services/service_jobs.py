@@ -29,7 +29,7 @@ from pyhudi_dagster.steps import runner
 TABLES_OP, EACH_OP = "tables", "look_after"
 SERVICES_OP, SERVICE_OP = "services", "run"
 NOT_RUN = "hudi/not_run"
-"""The metadata entry with the services for which a run had nothing to do, and the reasons."""
+"""The metadata entry with the services that had nothing to do in a run, and the reasons."""
 
 
 class ServicesConfig(dg.Config):
@@ -160,7 +160,8 @@ def _checked(services: Mapping[str, str]) -> dict[str, When]:
 
 
 def _why_not(lake: HudiLakeResource, info: HudiAssetInfo, asked: Mapping[str, When]) -> dict[str, str]:
-    """Return by service why it does not run. If the reason cannot be found, the service runs, and its step fails with the error."""
+    """Return for each service the reason why the service does not run. If an error prevents this, the service runs, and its step fails with the
+    error."""
     table, found = service_runs.opened(lake, info), dict[str, str]()
     seen = table if isinstance(table, str) else at_one_moment(table)
     for name, when in asked.items():
@@ -283,8 +284,8 @@ def _end_of(step: runner.Step, policy: ServicePolicy) -> datetime | None:
 def _in_one_process(key: str, lake: HudiLakeResource) -> dict[str, Any]:
     """Return the executor and the resources of a job. They have no config: Dagster loads the config schema of each job anew each minute.
 
-    With an IO manager of its own, the job avoids that of the code location, which may store outputs as tables. A job with its own resources must
-    have all resources.
+    The job has its own IO manager, because the IO manager of the code location may store outputs as tables. A job with its own resources must have
+    all resources.
     """
     return {
         "executor_def": dg.in_process_executor.configured({}, name="in_process"),
@@ -293,6 +294,6 @@ def _in_one_process(key: str, lake: HudiLakeResource) -> dict[str, Any]:
 
 
 def _tags(policy: ServicePolicy, tags: Mapping[str, str]) -> dict[str, Any]:
-    """Return the tags of a job and of its runs. With ``run_tags``, Dagster puts ``tags`` only on the definition."""
+    """Return the tags of a job and of its runs. If a job has ``run_tags``, Dagster puts its ``tags`` only on the definition."""
     both = {**tags, "dagster/priority": str(policy.priority)}
     return {"tags": both, "run_tags": both}

@@ -47,7 +47,8 @@ class ServicePolicy:
         interval_seconds: time between two looks of the sensor.
         again_minutes: a table without a new instant is examined again after this time. A due service whose run did not end well is requested again
             after this time, too.
-        quotas: the number of tables per group of assets that are served at a time, such as ``{"raw": 5}``; other tables of the group wait.
+        quotas: the maximum number of tables of a group of assets that are served at the same time, such as ``{"raw": 5}``; other tables of the group
+            wait.
         priority: the priority of the runs among waiting runs; below 0, so that writes come first.
         running: whether sensor and schedules run without being started in the UI.
     """

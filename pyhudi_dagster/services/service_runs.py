@@ -27,7 +27,7 @@ from pyhudi_dagster.timeline.identity import PREFIX
 
 When = Literal["auto", "due", "always", "planned", "never"]
 """``due``: waiting plans, and work that is due by the trigger; ``always``: also before the trigger is reached; ``planned``: only waiting plans;
-``never``: nothing; ``auto``: ``due`` for services that the asset names with a trigger, ``planned`` for the other services.
+``never``: nothing; ``auto``: ``due`` if the asset names the service with a trigger, otherwise ``planned``.
 """
 Log = Callable[[dg.AssetObservation | dg.AssetMaterialization], None]
 _MOST_ENTRIES = 30
@@ -36,7 +36,7 @@ _SECONDS_BETWEEN_LINES = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """How a service is to run. ``until``: the moment (in UTC) after which the service does not begin. ``spark``: whether the service runs on the
+    """The request to run a service. ``until``: the moment (in UTC) after which the service does not begin. ``spark``: whether the service runs on the
     lake's Spark session.
     """
 
@@ -55,7 +55,7 @@ class StepOutcome:
         plan: the plan of the service at the beginning of the step, as a sentence.
         skipped_because: why the service did nothing; empty if the service did something.
         done: the result of the service, as a sentence.
-        figures: the figures of the result; in a dry run the figures of the plan.
+        figures: the figures of the result, in a dry run the figures of the plan.
         instants: the instants that the service completed.
         seconds: duration.
     """
@@ -107,7 +107,7 @@ def opened(lake: HudiLakeResource, info: HudiAssetInfo) -> hudi.HudiTable | str:
 
 
 def why_not(table: hudi.HudiTable | str, info: HudiAssetInfo, service: str, asked: Asked) -> str:
-    """Return why a service of the table would not run in this mode; empty if the service would run. Only reads the table."""
+    """Return the reason why a service of the table would not run in this mode; empty if the service would run. Only reads the table."""
     judged = _judged(table, service, _as_triggered(info, service, asked))
     return judged.skipped_because if isinstance(judged, StepOutcome) else ""
 
@@ -137,7 +137,7 @@ def _as_triggered(info: HudiAssetInfo, service: str, asked: Asked) -> Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """The work of a service now: this number of waiting plans, or, if the number is 0, the service's own plan."""
+    """The current work of a service: a number of waiting plans; if the number is 0, a plan that the service would make."""
 
     table: hudi.HudiTable
     state: ServiceState
@@ -145,7 +145,7 @@ class _Work:
 
 
 def _judged(table: hudi.HudiTable | str, name: str, asked: Asked) -> StepOutcome | _Work:
-    """Return the work of a service now, or the outcome that says why the service does nothing."""
+    """Return the current work of a service, or the outcome with the reason why the service does nothing."""
     if isinstance(table, str):
         return StepOutcome(name, skipped_because=table)
     service = table.services[name]
@@ -240,7 +240,7 @@ def _sums(all_figures: list[Mapping[str, int | float]]) -> dict[str, int | float
 def report(step: runner.Step, lake: HudiLakeResource, info: HudiAssetInfo, outcome: StepOutcome, log: Log) -> None:
     """Store the events of a service: observations of the asset, because no row has changed."""
     if not outcome.done:
-        if outcome.plan:  # otherwise the service was not examined
+        if outcome.plan:  # without a plan, the service was not examined
             step.log.info("%s: %s did nothing: %s", info.table, outcome.service, outcome.skipped_because)
         return
     step.log.info("%s: %s", info.table, outcome.done)
@@ -253,9 +253,8 @@ def report(step: runner.Step, lake: HudiLakeResource, info: HudiAssetInfo, outco
         entries = {**own, **{name: value for name, value in event.metadata.items() if name not in own}}
         shown = dict(list(entries.items())[:_MOST_ENTRIES])
         log(dg.AssetObservation(info.key, metadata=shown, tags=event.tags))
-    if (
-        not on_timeline
-    ):  # archival and rollbacks leave no instant of their own; services of the metadata table have their own timeline
+    # Archival and rollbacks leave no instant of their own; services of the metadata table have their own timeline.
+    if not on_timeline:
         place = {"dagster/uri": table.location, "dagster/table_name": info.table}
         log(dg.AssetObservation(info.key, metadata={**own, **place}))
 

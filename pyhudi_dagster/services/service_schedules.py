@@ -140,7 +140,8 @@ class ScheduleTick:
         tables = {table.info.table: table for table, _ in asked}
         lake_key = asked[0][0].info.lake
         instance, lake = self.context.instance, getattr(self.context.resources, lake_key)
-        busy = busy_tables(instance, lake_key, list(tables))  # with a short cron and a busy machine, runs would pile up
+        # Otherwise a short cron on a busy machine would collect waiting runs.
+        busy = busy_tables(instance, lake_key, list(tables))
         ended = time.monotonic() + TICK_SECONDS
         found: list[TableNeed] = []
         for name, table in tables.items():

@@ -118,17 +118,23 @@ def test_the_newest_event_of_the_asset_is_the_runs_own(run, instance, source):
     assert instance.get_latest_materialization_event(KEY).asset_materialization.partition == OWN
 
 
-@pytest.mark.parametrize("late", [OLD, AHEAD])
-def test_a_retry_that_adopts_the_commit_does_not_report_late_rows_twice(run, source, events, monkeypatch, late):
-    run(source, partition_key=OLD)
+@pytest.fixture
+def dies_after_report(monkeypatch):
+    """From the call on, the worker dies once, when it has reported late rows."""
     real, pending = pyhudi_dagster.reporting.late_data.report_late, [True]
 
-    def crash_after(*arguments):
+    def report(*arguments):
         real(*arguments)
         if pending and pending.pop():
             raise ConnectionError("the worker is gone")
 
-    monkeypatch.setattr("pyhudi_dagster.reporting.step_events.report_late", crash_after)
+    return lambda: monkeypatch.setattr("pyhudi_dagster.reporting.step_events.report_late", report)
+
+
+@pytest.mark.parametrize("late", [OLD, AHEAD])
+def test_a_retry_that_adopts_the_commit_does_not_report_late_rows_twice(run, source, events, dies_after_report, late):
+    run(source, partition_key=OLD)
+    dies_after_report()
     failed = run(source, partition_key=OWN, tags={"late": late}, raise_on_error=False)
     tags = {"late": late, "dagster/parent_run_id": failed.run_id, "dagster/is_resume_retry": "true"}
     assert run(source, partition_key=OWN, tags=tags).success
@@ -138,17 +144,12 @@ def test_a_retry_that_adopts_the_commit_does_not_report_late_rows_twice(run, sou
 
 
 @pytest.mark.parametrize("ran_before", [True, False])
-def test_a_retry_says_nothing_of_a_late_partition_that_has_run_since(run, source, events, monkeypatch, ran_before):
+def test_a_retry_says_nothing_of_a_late_partition_that_has_run_since(
+    run, source, events, dies_after_report, ran_before
+):
     if ran_before:
         run(source, partition_key=OLD)
-    real, pending = pyhudi_dagster.reporting.late_data.report_late, [True]
-
-    def crash_after(*arguments):
-        real(*arguments)
-        if pending and pending.pop():
-            raise ConnectionError("the worker is gone")
-
-    monkeypatch.setattr("pyhudi_dagster.reporting.step_events.report_late", crash_after)
+    dies_after_report()
     failed = run(source, partition_key=OWN, tags={"late": OLD}, raise_on_error=False)
     assert not failed.success
     run(source, partition_key=OLD)

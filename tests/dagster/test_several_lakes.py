@@ -84,10 +84,7 @@ def names(defs: dg.Definitions) -> dict[str, set[str]]:
     }
 
 
-def test_two_lakes_load_and_their_names_follow_the_lake(both: dg.Definitions) -> None:
-    found = names(both)
-    for what in ("services", "checks", "reconcile"):
-        assert {f"hudi__{what}", f"hudi__archive__{what}"} <= found["jobs"]
+def assert_each_lake_has_its_sensors(found: dict[str, set[str]]) -> None:
     assert found["sensors"] == {
         "hudi__services",
         "hudi__timeline",
@@ -95,6 +92,13 @@ def test_two_lakes_load_and_their_names_follow_the_lake(both: dg.Definitions) ->
         "hudi__archive__timeline",
     }
     assert {"hudi__checks", "hudi__archive__checks"} <= found["schedules"]
+
+
+def test_two_lakes_load_and_their_names_follow_the_lake(both: dg.Definitions) -> None:
+    found = names(both)
+    for what in ("services", "checks", "reconcile"):
+        assert {f"hudi__{what}", f"hudi__archive__{what}"} <= found["jobs"]
+    assert_each_lake_has_its_sensors(found)
 
 
 def test_each_lake_runs_its_own_services(
@@ -237,13 +241,7 @@ def test_components_of_two_lakes_load_together(tmp_path: Path) -> None:
     archive = {"lake": "archive", "warehouse": str(tmp_path / "archive"), "tables": [orders("old/orders")], **UPKEEP}
     with project(tmp_path, new={"tables": [orders()], **UPKEEP}, old=archive) as load:
         found = names(load())
-    assert found["sensors"] == {
-        "hudi__services",
-        "hudi__timeline",
-        "hudi__archive__services",
-        "hudi__archive__timeline",
-    }
-    assert {"hudi__checks", "hudi__archive__checks"} <= found["schedules"]
+    assert_each_lake_has_its_sensors(found)
 
 
 def test_one_component_for_each_table_and_one_for_the_upkeep_of_all(tmp_path: Path) -> None:

@@ -146,6 +146,17 @@ class Writer:
         """Call the function before every storage call, with verb and path."""
         self._watchers.append(watcher)
 
+    def before_call(self, number: int, event: Event) -> Callable[[], bool]:
+        """Call the event before the storage call with this number, counted from 0 and from now. The result says whether this call was made."""
+        made = len(self.calls) + number + 1
+
+        def watch(_verb: str, _path: str) -> None:
+            if len(self.calls) == made:
+                event()
+
+        self.watch(watch)
+        return lambda: len(self.calls) >= made
+
     def reached(self, verb: str, path: str) -> None:
         """Called before each call of the writer."""
         self.calls.append((verb, path))
@@ -274,6 +285,11 @@ class _StoryProcess:
 
 class Died(BaseException):
     """Ends a writer at once; no later code of it has an effect."""
+
+
+def interrupt() -> None:
+    """The event that presses Ctrl-C."""
+    raise KeyboardInterrupt
 
 
 def dying(writer: Writer) -> Event:

@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 from reliability.service_runs import budget
-from reliability.stories import SCHEMA, Story, batch, rows_of, with_lock_file
+from reliability.stories import SCHEMA, Story, batch, interrupt, rows_of, with_lock_file
 from reliability.test_zombies import LONG_S
 
 from pyhudi_core.opening import create_whole
@@ -58,15 +58,8 @@ def _interrupted_at(number: int, kind: str) -> bool:
     story = Story(Profile.LOCAL_POSIX, image=image, now_ms=now_ms)
     notebook, other = story.writer("notebook"), HudiTable(with_lock_file(story.writer("other"), options))
     reader = HudiTable(with_lock_file(story.writer("reader"), options))
-    left = [number]
-
-    def watch(_verb: str, _path: str) -> None:
-        left[0] -= 1
-        if left[0] == -1:
-            raise KeyboardInterrupt
-
     handle = HudiTable(with_lock_file(notebook, options))
-    notebook.watch(watch)
+    was_reached = notebook.before_call(number, interrupt)
     with suppress(KeyboardInterrupt):
         run(handle)
     expected = [(1, "a", 3), (2, "b", 3), *((10 + value, "b", value) for value in (1, 2, 3))]
@@ -78,7 +71,7 @@ def _interrupted_at(number: int, kind: str) -> bool:
     assert rows_of(reader) == sorted([*expected, (3, "a", 30)])
     assert not reader.check().errors, f"interrupted at call {number}: {reader.check()}"
     assert not reader.timeline.pending.instants
-    return left[0] < 0
+    return was_reached()
 
 
 @pytest.mark.row("L6")

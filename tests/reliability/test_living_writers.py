@@ -33,16 +33,13 @@ def calls_of(story_of: Callable[[], tuple[Story, Writer, Callable[[], object]]])
 
 def pause_at(story: Story, writer: Writer, number: int, meanwhile: Callable[[], object]) -> None:
     """Call a function before the writer's n-th call from now on."""
-    left = [number]
 
-    def watch(verb: str, path: str) -> None:
-        left[0] -= 1
-        if left[0] == -1:
-            story.paused.add(writer.name)
-            meanwhile()
-            story.paused.discard(writer.name)
+    def pause() -> None:
+        story.paused.add(writer.name)
+        meanwhile()
+        story.paused.discard(writer.name)
 
-    writer.watch(watch)
+    writer.before_call(number, pause)
 
 
 def stride_of(profile: Profile) -> int:

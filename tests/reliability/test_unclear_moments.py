@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from reliability.service_runs import budget
-from reliability.stories import Died, Story, batch, dying, rows_of, with_lock_file
+from reliability.stories import Died, Story, batch, dying, interrupt, rows_of, with_lock_file
 from reliability.test_zombies import LONG_S, PROFILES, assert_tidy, decides
 from support.failing import FailingStorage
 from support.tables import create_plain
@@ -288,15 +288,8 @@ def _interrupted_at(number: int, options: dict[str, object]) -> bool:
     notebook, other = story.writer("notebook"), story.writer("other")
     for value in (2, 3):
         HudiTable(with_lock_file(other, options)).upsert(batch((1, "a", value)))
-    left = [number]
-
-    def watch(verb: str, path: str) -> None:
-        left[0] -= 1
-        if left[0] == -1:
-            raise KeyboardInterrupt
-
     handle = HudiTable(with_lock_file(notebook, options))
-    notebook.watch(watch)
+    was_reached = notebook.before_call(number, interrupt)
     with suppress(KeyboardInterrupt):
         handle.upsert(batch((1, "a", 10), (2, "a", 10)))
     found = rows_of(table)
@@ -310,7 +303,7 @@ def _interrupted_at(number: int, options: dict[str, object]) -> bool:
     assert rows_of(table) == [*found, (3, "a", 30), (4, "a", 40)]
     assert not table.timeline.pending.instants, "somebody still says that the interrupted write lives"
     assert not story.storage.list(".hoodie/.heartbeat/")
-    return left[0] < 0
+    return was_reached()
 
 
 @pytest.mark.one_in(2, first=1)

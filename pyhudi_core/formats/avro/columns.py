@@ -39,12 +39,12 @@ class AvroColumn(Protocol):
     def type(self) -> pa.DataType: ...
 
     def read(self, cursor: Cursor) -> pa.Array:
-        """Return one value for each position; the positions move behind it. Raises `CorruptAvroError`."""
+        """Return one value for each position, and move each position behind its value. Raises `CorruptAvroError`."""
         ...
 
 
 def decode_records(schema: str, buffer: bytes | pa.Buffer, starts: Ints, ends: Ints) -> pa.RecordBatch:
-    """Return the records at [start, end) each, in the order of the buffer.
+    """Return the records that lie between the starts and the ends, in the order of the buffer.
 
     Raises `CorruptAvroError` if the bytes are not records of the schema, `ColumnsRefusedError` if arrays are too long for this reader.
     """
@@ -192,7 +192,8 @@ class RecordColumn:
 
 @dataclass(frozen=True, slots=True)
 class UnionColumn:
-    """A union: ``branches`` by number, of which one may be null. A single other branch gives its values directly, several branches give a struct."""
+    """A union. ``branches``: the branches by number; one of them may be null. Values of a single other branch stay as they are, values of several
+    become a struct."""
 
     branches: tuple[AvroColumn, ...]
     names: tuple[str, ...]
@@ -294,7 +295,7 @@ class ArrayColumn:
         return open_[left[open_] > 0]
 
     def _assemble(self, rounds: Sequence[tuple[Ints, list[pa.Array]]], rows: int) -> pa.Array:
-        """Put the items, read round by round, together by a stable sort by row."""
+        """Join the items of all rounds, and sort them by row; the sort is stable."""
         row_of = np.concatenate([which for which, _ in rounds]) if rounds else np.array([], np.int64)
         is_sorted = bool((row_of[1:] >= row_of[:-1]).all())
         order = None if is_sorted else pa.array(np.argsort(row_of, kind="stable"))

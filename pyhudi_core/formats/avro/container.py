@@ -47,7 +47,7 @@ DECODE_ERRORS = (
     SchemaParseException,
     UnknownType,
 )
-"""What fastavro and Arrow raise for bytes or schemas that are no Avro."""
+"""The errors that fastavro and Arrow raise for bytes or schemas that are not Avro."""
 
 
 def encode_record(name: str, record: Mapping[str, Any], *, sync_marker: bytes, max_bytes: int = MAX_BYTES) -> bytes:
@@ -126,9 +126,9 @@ def decode_record(
 def refuse_bomb(
     data: bytes, *, path: str = "", checked: Callable[[str], str] = str, max_bytes: int = MAX_BYTES
 ) -> None:
-    """Raise as `decode_record` unless a decoder of container files with many records needs memory in proportion to ``max_bytes``.
+    """Raise the errors of `decode_record` if decoding a file of many records could need much more memory than ``max_bytes``.
 
-    ``checked``: returns the text of a schema that is checked in place of the one in the file.
+    ``checked``: takes the text of the schema in the file, and returns the text of the schema to check.
     """
     if len(data) > max_bytes:
         raise _too_large(path, max_bytes, len(data))

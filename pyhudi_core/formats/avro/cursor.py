@@ -50,7 +50,7 @@ class Cursor:
 
     @classmethod
     def over(cls, buffer: bytes | pa.Buffer, starts: Ints, ends: Ints) -> Cursor:
-        """Create positions at the starts of records; each record ends before its end."""
+        """Create positions at the starts of records; no position may pass the end of its record."""
         raw = np.frombuffer(buffer, np.uint8)
         rounds = Rounds(max(_FEW_ROUNDS, len(raw) // _BYTES_A_ROUND))
         return cls(np.concatenate([raw, np.zeros(_PAD, np.uint8)]), starts.copy(), ends, rounds)
@@ -59,15 +59,15 @@ class Cursor:
         return len(self.at)
 
     def some(self, which: Ints) -> Cursor:
-        """Return a cursor with only the positions of these numbers; call `put_back` after moving them."""
+        """Return a cursor with the positions that have these numbers; call `put_back` after the positions have moved."""
         return Cursor(self.data, self.at[which], self.ends[which], self.rounds)
 
     def put_back(self, which: Ints, moved: Cursor) -> None:
-        """Take over the moved positions with these numbers."""
+        """Store the moved positions of a cursor from `some`, which have these numbers."""
         self.at[which] = moved.at
 
     def skip(self, count: int | Ints) -> None:
-        """Move, and check that no position has left its record."""
+        """Move each position, and check that no position has left its record."""
         self.at = self.at + count
         if (self.at > self.ends).any():
             raise corrupt("a value goes beyond its record")
@@ -123,8 +123,7 @@ class Cursor:
         sizes = self.lengths()
         starts = self.at
         self.skip(sizes)
-        # Records follow one another, so starts and ends in turn are offsets of an array; every second entry is a
-        # record's value.
+        # The starts and the ends, in turn, are the offsets of an array. Every second entry of the array is a value.
         pairs = np.empty(2 * len(starts) + 1, np.int64)
         pairs[0:-1:2], pairs[1::2] = starts, self.at
         pairs[-1] = self.at[-1] if len(starts) else 0

@@ -47,9 +47,7 @@ def decimals_of_bytes(values: pa.BinaryArray, kind: pa.DataType) -> pa.Array:
 
 
 def bytes_of_decimals(values: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """Return decimals without nulls as big-endian rows of 16 bytes, and the smallest number of bytes at the end of each
-    that holds its number.
-    """
+    """Return decimals without nulls as big-endian rows of 16 bytes, and for each row how many bytes at its end suffice for the number."""
     little = np.frombuffer(values.buffers()[1] or b"", np.uint8).reshape(-1, _WIDTH)
     wide = np.ascontiguousarray(little[values.offset : values.offset + len(values), ::-1])
     fill = np.where(wide[:, :1] >= 0x80, 0xFF, 0).astype(np.uint8)

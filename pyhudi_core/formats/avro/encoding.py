@@ -27,7 +27,7 @@ from pyhudi_core.formats.byte_columns import Bytes, Ints, big_endian, contents, 
 _FEW = 64
 """A step over an array costs as much as some hundred values. Nine records of the metadata table: 1.6 ms by value, 3.1 to 4.3 ms by columns."""
 _ONE_BYTE = [bytes([number]) for number in range(0x80)]
-_ROWS_AT_ONCE = 16_384  # limits the memory for positions of single bytes, eight times as large as the bytes
+_ROWS_AT_ONCE = 16_384  # limits memory: the position of one byte takes eight bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def encode_records(
 
 
 class EncodedColumn(Protocol):
-    """The values of one column, ready to be written: ``sizes`` has the byte size of each."""
+    """The values of one column, ready to be written: ``sizes`` has the byte size of each value."""
 
     @property
     def sizes(self) -> Ints: ...

@@ -94,7 +94,7 @@ def raw_footer(source: pa.NativeFile) -> bytes:
 
 
 def parsed(raw: bytes) -> pq.FileMetaData:
-    """pyarrow's view of a footer. Raises pyarrow's errors."""
+    """Return a footer as an object of pyarrow. Raises pyarrow's errors."""
     return pq.read_metadata(pa.BufferReader(_MAGIC + ended(raw)))
 
 

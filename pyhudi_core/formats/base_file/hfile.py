@@ -47,7 +47,7 @@ class HFileBaseFile:
 
     @property
     def row_group_rows(self) -> list[int]:
-        """One group with all rows."""
+        """Return one group with all rows."""
         return [self.rows]
 
     def footer(self) -> BaseFileFooter:

@@ -99,7 +99,7 @@ class JoinedBaseFile:
                     at += len(part)
 
     def _refuse_invalid(self, batch: pa.RecordBatch) -> None:
-        """Raise `SchemaMismatchError` for a value that a copy of the rows would have refused; the bootstrap did not read it."""
+        """Raise `SchemaMismatchError` for a value that a copy of the rows would have refused. The bootstrap did not read the values."""
         try:
             refuse_invalid(batch, batch.schema.names)
         except SchemaMismatchError as error:
@@ -112,7 +112,7 @@ class JoinedBaseFile:
 
 
 class _Rows:
-    """The rows of batches, given out in any numbers."""
+    """The rows of batches; `take` yields the next rows, in any number."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self._batches = batches

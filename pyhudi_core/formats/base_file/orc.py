@@ -37,7 +37,7 @@ from pyhudi_core.model.schema_cast import conform
 from pyhudi_core.runtime.isolated import orc_stripes
 
 MAX_STRIPE_ROWS = 1 << 24
-"""Stripes are read completely, and equal rows take almost no bytes."""
+"""The maximum number of rows of a stripe: a stripe is read completely, and equal rows take almost no bytes in a file."""
 MAX_FILE_BYTES = 1 << 30
 _ORC_SCHEMA = b"orc.avro.schema"
 _GMT = ("GMT", "UTC", "Etc/UTC", "Z", "")

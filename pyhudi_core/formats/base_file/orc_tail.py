@@ -3,13 +3,13 @@
 Apache ORC specification, "File Tail" and "Stripe Footer": the last byte is the length of the postscript, which has the footer's length and
 compression; the footer has the positions of the stripes; the last part of a stripe is its own footer. Other parts of the file are not read here.
 
-pyarrow decodes the footer in this process, with memory as the footer says and a call for each level of nested columns. So the footer is looked at
-here before pyarrow opens the file.
+pyarrow decodes the footer in this process. The footer says how much memory that takes, and each level of nested columns takes a call. So this module
+checks the footer before pyarrow opens the file.
 
 Invariants
 - every length is checked against the file before it is used;
-- what is decompressed of a footer, and of the footers of all stripes together, is bounded;
-- so are the number of parts of a footer, and the depth of columns in columns.
+- the decompressed bytes of a footer are bounded, and the decompressed bytes of the footers of all stripes together;
+- the number of parts of a footer and the depth of nested columns are bounded.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from pyhudi_core.formats.hfile.protobuf import read_message, read_varint
 
 _NONE, _ZLIB, _SNAPPY, _ZSTD = 0, 1, 2, 5
 _MOST_BYTES, _MOST_FOOTER_BYTES = 64 << 20, 16 << 20
-"""Decompressed bytes of the footers of all stripes, and of the footer of the file, which has the bloom filter."""
+"""The maximum decompressed bytes of the footers of all stripes, and of the footer of the file, which has the bloom filter."""
 _MOST_DEPTH, _MOST_PARTS = 64, 40_000
-"""Levels of nested columns; kinds, names and links of all columns."""
+"""The maximum number of levels of nested columns, and of the kinds, names and links of all columns."""
 _HEADER_BYTES = 3
 
 
@@ -67,7 +67,7 @@ def read_tail(source: pa.NativeFile, path: str) -> Tail:
 
 
 def _refuse_deep(columns: Sequence[bytes]) -> None:
-    """Raise ValueError for columns with too many parts, or nested in too many levels. A column is linked only by columns before it."""
+    """Raise ValueError for columns with too many parts, or nested in too many levels. Only an earlier column may link to a column."""
     depths, parts = [0] * len(columns), 0
     for number, column in enumerate(columns):
         fields = read_message(column)
@@ -82,7 +82,7 @@ def _refuse_deep(columns: Sequence[bytes]) -> None:
 
 
 def _numbers(value: int | bytes) -> Iterator[int]:
-    """Iterate over a repeated number: one, or many in a row."""
+    """Iterate over the numbers of a repeated field: one number, or the bytes of many numbers."""
     if isinstance(value, int):
         yield value
         return
@@ -151,7 +151,7 @@ def _plain(data: bytes, codec: int, path: str, most: int) -> bytes:
 
 
 def _decompressed(chunk: bytes, codec: int, path: str, most: int) -> bytes:
-    """Decompress at most so many bytes of a chunk."""
+    """Decompress a chunk, to at most ``most`` bytes."""
     if codec == _ZLIB:
         try:
             return zlib.decompressobj(-zlib.MAX_WBITS).decompress(chunk, most)

@@ -2,9 +2,10 @@
 
 Reads every Parquet file that a Hudi table may hold: lists of two and of three levels, with or without Hudi's footer values.
 
-Texts with few distinct values, such as three meta columns, are read as dictionaries: first the numbers of the entries, which are then replaced by the
-texts (`spread`), in parts of bounded bytes. To decode the text of each row takes several times as long. A file of kilobytes can have one long text
-for many rows, so a part has at most `_SPREAD_BYTES` of texts, or one row. A row group is decoded in batches of bounded bytes (``parquet_groups``).
+Texts with few distinct values, such as three meta columns, are read as dictionaries: first the numbers of the entries are read, then `spread`
+replaces the numbers by the texts, in parts of bounded bytes. Decoding the text of each row takes several times as long. A file of kilobytes can have
+one long text for many rows, so a part has at most `_SPREAD_BYTES` of texts, or one row. A row group is decoded in batches of bounded bytes
+(``parquet_groups``).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ else:
 
 _SPREAD_BYTES = 64 << 20
 MOST_ROW_BYTES = 256 << 20
-"""Bytes of texts from dictionaries that one row may have."""
+"""The maximum bytes of the texts from dictionaries in one row."""
 
 
 def spread_schema(schema: pa.Schema) -> pa.Schema:
@@ -75,7 +76,7 @@ def _parts(batch: pa.RecordBatch, changed: Sequence[int]) -> Iterator[pa.RecordB
         )
     middle = len(batch) // 2
     for start, rows in ((0, middle), (middle, len(batch) - middle)):
-        # A slice of a list still refers to all items, and these would be spread out; what is taken has its own alone.
+        # A slice of a list still refers to all items of the list, so all of them would be spread out. `take` copies only the items of these rows.
         yield from _parts(batch.take(pa.array(range(start, start + rows))), changed)
 
 
@@ -102,7 +103,7 @@ def _bytes(values: pa.Array) -> int:
 
 
 def _inner(values: pa.Array, items: pa.Array) -> pa.Array:
-    """Return the items of the lists of an array that may be a slice."""
+    """Return the items of the lists in an array, also if the array is a slice."""
     if not len(values):
         return items.slice(0, 0)
     first, last = values.offsets[0].as_py(), values.offsets[-1].as_py()

@@ -184,7 +184,7 @@ class _Held(io.RawIOBase):
 
 
 def _is_wanted(leaf: Leaf, columns: Collection[str] | None) -> bool:
-    """Say whether Arrow may read a value column for one of these columns, whose name may contain points."""
+    """Say whether Arrow may read a value column for one of these columns. The name of a column may contain points."""
     return columns is None or any(".".join(leaf.path[:depth]) in columns for depth in range(1, len(leaf.path) + 1))
 
 

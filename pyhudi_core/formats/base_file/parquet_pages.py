@@ -21,7 +21,7 @@ from pyhudi_core.errors import LimitExceededError
 from pyhudi_core.formats.base_file.thrift import thrift_struct, unsigned_bytes
 
 BYTE_ARRAY, FIXED = 6, 7
-"""Physical types whose values have the length that they, or their column, say."""
+"""Physical types of values with any length: the length is stored before each value (BYTE_ARRAY), or once for the column (FIXED)."""
 # Field numbers of parquet.thrift: FileMetaData, SchemaElement, RowGroup, ColumnChunk, ColumnMetaData, PageHeader and the headers in it.
 _SCHEMA, _ROW_GROUPS, _COLUMNS = 2, 4, 1
 _TYPE, _TYPE_LENGTH, _REPETITION, _NAME, _CHILDREN = 1, 2, 3, 4, 5
@@ -78,7 +78,7 @@ class Pages:
         total: decompressed bytes of all pages.
         values: number of values, nulls included.
         numbers: the number of values that are numbers of dictionary entries.
-        plain: decompressed bytes of the pages of all other values; None if these do not limit the bytes of the values.
+        plain: decompressed bytes of the pages of all other values; None if these bytes do not limit the bytes of the values.
         each: maximum bytes of each value in one of these pages.
     """
 
@@ -139,7 +139,7 @@ def chunks(metadata: dict[int, Any], row_group: int, size: int) -> list[Chunk]:
 
 
 def numbered_columns(metadata: dict[int, Any], found: list[Leaf]) -> set[int]:
-    """Return the places of the columns of texts whose pages are said to be numbers of entries of a dictionary, in all row groups.
+    """Return the places of the text columns whose pages, as the footer says, have only numbers of dictionary entries in all row groups.
 
     Raises ValueError.
     """
@@ -155,7 +155,7 @@ def _is_numbered(meta: dict[int, Any]) -> bool:
     if _PAGE_ENCODINGS in meta:
         pages = [page for page in _structs(meta[_PAGE_ENCODINGS]) if page.get(_PAGE_TYPE) in _OF_VALUES]
         return bool(pages) and all(page.get(_ENCODING) in _OF_DICTIONARY for page in pages)
-    # Older writers name the encodings of all pages; that of entries is the same as that of numbers in their files.
+    # Older writers list the encodings of all pages. In their files the entries have the same encoding as the numbers.
     encodings = meta.get(_ENCODINGS)
     return isinstance(encodings, list) and 2 in encodings and 0 not in encodings
 
@@ -195,7 +195,7 @@ def read_pages(data: bytes, at: int, end: int) -> Pages:
 
 
 def refuse_other_pages(data: bytes, codec: int, values: int) -> None:
-    """Raise ValueError if the pages of a column have another number of values than its footer says, or begin as no page of its codec does."""
+    """Raise ValueError if the pages of a column have another number of values than the footer says, or do not begin as pages of the codec do."""
     pages = read_pages(data, 0, len(data))
     if pages.values != values:
         raise ValueError(f"the pages of a column have {pages.values} values, not {values}")
@@ -238,13 +238,13 @@ def longest_entry(data: bytes, pages: Pages, codec: int) -> int:
         plain = memoryview(pa.Codec(CODECS[codec]).decompress(plain, inflated))
     if len(plain) <= _LENGTH_BYTES:
         return inflated
-    # The third and fourth byte of the length of a short text are zeros, which most texts do not have.
+    # The third and fourth byte of the length of a short text are zeros. Most texts contain no zeros.
     found = [
         np.flatnonzero(np.frombuffer(plain[odd : odd + (len(plain) - odd) // 2 * 2], "<u2") == 0) * 2 + odd
         for odd in (0, 1)
     ]
     starts = np.sort(np.concatenate(found)) - 2
-    # If its second byte is a zero as well, the place before was found, too.
+    # If the second byte of the length is a zero, too, the place before was also found.
     starts = starts[np.append(np.diff(starts) != 1, True)]
     if len(starts) == entries and entries and starts[0] == 0:
         raw = np.frombuffer(plain, np.uint8)

@@ -180,7 +180,8 @@ def written_ranges(metadata: pq.FileMetaData, schema: pa.Schema) -> dict[str, Co
 
 
 def stored_ranges(metadata: dict[int, Any], schema: pa.Schema) -> dict[str, ColumnRange]:
-    """Return what `written_ranges` returns, for a footer with copied row groups of other files, for which pyarrow's objects may crash the process.
+    """Return the same ranges as `written_ranges`, for a footer with row groups that were copied from other files. For such a footer pyarrow's objects
+    may crash the process.
 
     Args:
         metadata: the footer, by the numbers of its fields.
@@ -201,7 +202,8 @@ def stored_ranges(metadata: dict[int, Any], schema: pa.Schema) -> dict[str, Colu
 
 
 def ranges_of_rows(rows: pa.Table, schema: pa.Schema) -> dict[str, ColumnRange]:
-    """Return the ranges of the top-level columns of plain types of a few rows, as `written_ranges` does for rows in Parquet; NaN is the greatest."""
+    """Return the ranges of a few rows in their top-level columns of plain types, as `written_ranges` does for rows in Parquet. NaN is the greatest
+    value."""
     return {field.name: _range_of(rows.column(field.name)) for field in schema if not pa.types.is_nested(field.type)}
 
 
@@ -253,7 +255,7 @@ def range_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def range_table(paths: Sequence[str], ranges: Sequence[Mapping[str, ColumnRange]], schema: pa.Schema) -> pa.RecordBatch:
-    """Return the ranges of files with columns of ``schema``. A column that a file does not have is null; so is a bound that is not known."""
+    """Return the ranges of files with columns of ``schema``. A column that a file does not have is null, and an unknown bound is null."""
     fields = range_schema(schema)
     columns = [pa.array(paths, pa.string())]
     for field in list(fields)[1:]:

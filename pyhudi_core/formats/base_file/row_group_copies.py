@@ -1,7 +1,8 @@
 """Row groups of a Parquet file that are copied into another file as bytes: nothing is decoded, and nothing is encoded again.
 
-A rewrite of a base file changes a few rows, and most of its row groups have none of them. The pages of those are the same in the new file. Only the
-positions in the footer change, and the name of the file, which Hudi stores in each row: this column is made anew.
+A rewrite of a base file changes a few rows, and most row groups of the file have none of these rows. The pages of such a row group are the same in
+the new file. Only two things change: the positions in the footer, and the column with the name of the file, which Hudi stores in each row. This
+column is made anew.
 
 Invariants
 - a row group is copied only into a file with the same columns: the bytes of the two schemas are equal;
@@ -31,9 +32,9 @@ _FILE_PATH, _CHUNK_PLACE, _META_DATA, _INDEXES = 1, 2, 3, range(4, 10)
 _TYPE, _PATH, _VALUES, _BYTES, _PAGES = 1, 3, 5, 6, (9, 10, 11)
 _DICTIONARY, _FILTERS = 11, (14, 15)
 _SIZES = range(1 << 48)
-"""Sizes of a column in bytes: the sum of those of all columns has 64 bits."""
+"""The allowed sizes of a column in bytes. With this limit the sum over all columns fits into 64 bits."""
 _Edits = Mapping[tuple[int, int], bytes]
-"""New bytes for values, by where the values begin and end."""
+"""New bytes for values, by the begin and the end of each value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +63,13 @@ class StoredRowGroup:
 
     @property
     def compressed(self) -> int:
-        """Return the bytes of its pages in the file."""
+        """Return the number of bytes of its pages in the file."""
         return sum(column.chunk.length for column in self.columns)
 
 
 def stored_row_groups(source: pa.NativeFile, footer: bytes) -> list[StoredRowGroup | None]:
-    """Return the row groups of a file; None for one that a copy could damage: it has more than pages, such as page indexes, whose positions a copy
-    would not change, or its footer is not as it should be, which a rewrite of its rows shows or mends.
+    """Return the row groups of a file; None for a row group that a copy could damage. Such a row group has more than pages (a copy would not change
+    the positions of page indexes, for example), or its footer is damaged: then a rewrite of the rows shows or mends the damage.
 
     Raises ValueError for an invalid footer.
     """
@@ -108,7 +109,7 @@ def _stored_column(structure: bytes, chunk: Chunk, leaf: Leaf, rows: int) -> Sto
         return None
     if values != rows and not leaf.nested:
         return None
-    # Some writers say 0 if there is no dictionary. Such a position must not be moved: it would become one of a page.
+    # Some writers store the position 0 if there is no dictionary. A 0 must not be moved: it would become the position of a page.
     inside = range(chunk.start, chunk.start + chunk.length + 1)
     if any(meta.get(number, chunk.start) not in inside for number in _PAGES) or meta.get(_BYTES) not in _SIZES:
         return None
@@ -138,7 +139,7 @@ def copied(group: StoredRowGroup, others: Mapping[str, StoredRowGroup], stream: 
 
     Args:
         group: the row group.
-        others: for columns that get other values, by name: row groups with this one column.
+        others: for each column that gets other values, by name: a row group with only this column.
         stream: an empty file, or one to which only whole row groups were written.
 
     Raises ValueError if the file ends early, or has other pages than its footer says.

@@ -28,7 +28,7 @@ def thrift_struct(data: bytes, start: int = 0) -> tuple[dict[int, Any], int]:
 def field_spans(data: bytes, start: int = 0) -> tuple[dict[int, tuple[int, int]], int]:
     """Return where the value of each field of a structure begins and ends, by field number, and the offset behind the structure.
 
-    Values are encoded without the length of what surrounds them, so a value may be replaced by bytes of another length. Raises ValueError.
+    A structure is stored without its length, so a value in the structure may be replaced by bytes of another length. Raises ValueError.
     """
     try:
         return _spans(data, start)
@@ -108,7 +108,7 @@ def _struct(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]:
         if kind <= _FALSE:
             fields[number] = kind == _TRUE
         elif _I16 <= kind <= _I64:
-            # The same as `_signed`; most values of a header have one or two bytes.
+            # The same as `_signed`, without a call: most values of a header have one or two bytes.
             byte = data[at]
             if byte < 0x80:
                 at += 1

@@ -44,18 +44,19 @@ from pyhudi_core.model.meta_fields import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, 
 
 # All values of these columns differ, so a dictionary is useless.
 _UNIQUE = frozenset({COMMIT_SEQNO, RECORD_KEY})
-# These columns have few values, so they wait as dictionaries: 4 bytes a row instead of the 113 of their texts, and Parquet hashes no text.
+# These columns have few values, so they are buffered as dictionaries: a row takes 4 bytes instead of 113 for its texts, and Parquet hashes no text.
 _FEW_VALUES = (COMMIT_TIME, PARTITION_PATH, FILE_NAME)
-# This number of rows shows whether a column's values repeat: the share of distinct values is below this one.
+# This number of rows shows whether a column's values repeat: then the share of distinct values is below `_UNIQUE_SHARE`.
 _SAMPLE_ROWS = 16_384
 _UNIQUE_SHARE = 0.92
 # The ratio of file bytes to Arrow bytes with and without a codec, used until the first row group gives it.
 _FIRST_RATIO, _FIRST_RATIO_PLAIN = 0.2, 0.5
 # The Arrow memory of a buffered row group is at most this many times its size in the file.
 _MAX_EXPANSION = 8
-# A row group is copied as bytes if it has this share of the rows of a full one, or of its bytes; smaller ones join their neighbours.
+# A row group is copied as bytes if it has at least a quarter of the rows or of the bytes of a full row group. Smaller row groups join their
+# neighbours.
 _COPIED_SHARE = 4
-# Arrow makes several row groups of more rows.
+# If a row group has more rows, Arrow makes several of it.
 _MOST_ROWS = 64 << 20
 _MOST_COPIED = 4
 """A row group with more than this number of times the bytes of a full row group is not copied, but decoded in parts."""
@@ -81,7 +82,7 @@ class BaseFileWriter:
         stream: written from its present position.
         schema: the five meta columns first, then the table's columns.
         avro_schema: the same schema as Avro text, for the footer.
-        bloom: the filter to add new keys to and to write, or its builder; None writes none.
+        bloom: the filter that gets the new keys and is written, or its builder; None writes no filter.
         codec: "snappy", "zstd", "gzip", or "none" (Hudi's word is "uncompressed"); ``codec_level``: the codec's own level.
         row_group_rows: maximum rows of a row group.
         row_group_bytes: approximate size of a row group in the file.
@@ -193,7 +194,7 @@ class BaseFileWriter:
         self.bound_keys(keys)
 
     def bound_keys(self, keys: pa.Array | pa.ChunkedArray) -> None:
-        """Widen the key range by the record keys of rows whose keys the bloom filter has."""
+        """Widen the key range by record keys that the bloom filter already has."""
         bounds = pc.min_max(keys)
         min_key, max_key = bounds["min"].as_py(), bounds["max"].as_py()
         if min_key is not None:
@@ -211,7 +212,7 @@ class BaseFileWriter:
             writer.add_key_value_metadata(self._key_value())
             writer.close()
             ranges = written_ranges(self._metadata[0], self._schema)
-        # Parquet's bounds leave NaN out, which is greater than all numbers in Spark.
+        # Parquet's bounds leave out NaN, but in Spark NaN is greater than all numbers.
         ranges |= {name: replace(ranges[name], max=math.nan) for name in self._with_nan}
         return BaseFileStats(self._rows, self._min_key, self._max_key, ranges)
 
@@ -223,7 +224,8 @@ class BaseFileWriter:
             self._writer.is_open = False
 
     def _close_with_copies(self, writer: pq.ParquetWriter) -> dict[str, ColumnRange]:
-        """Write a footer with the copied row groups behind the footer of Arrow's writer, which knows only its own; return the ranges in it."""
+        """Write a second footer behind the footer of Arrow's writer, which does not know the copied row groups. Return the ranges in the second
+        footer."""
         writer.close()
         own = io.BytesIO()
         self._metadata[0].write_metadata_file(own)
@@ -266,7 +268,7 @@ class BaseFileWriter:
         )
 
     def _room(self, row_bytes: float) -> int:
-        """Return how many rows of that size still fit into the row group; a new row group takes at least one row."""
+        """Return how many rows of this size still fit into the row group. A new row group takes at least one row."""
         most = min(self._row_group_bytes / self._ratio, self._row_group_bytes * _MAX_EXPANSION)
         by_bytes = int((most - self._pending_bytes) / row_bytes)
         room = max(min(by_bytes, self._row_group_rows - self._pending_rows), 0)

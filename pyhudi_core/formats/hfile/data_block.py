@@ -24,15 +24,15 @@ from pyhudi_core.model.record_key import LONGEST_INDEXED
 
 _MOST_BLOCK_ENTRIES = 1 << 21
 _ONE_BYTE = 0x80
-"""Less than this is a number of Hadoop in one byte."""
+"""Hadoop stores numbers below this limit in one byte."""
 _LEAST_ENTRY = 9
-"""Bytes of an entry beside its key and its value: their lengths, and a version of one byte."""
+"""The minimum bytes of an entry in addition to its key and its value: the lengths of both, and a version of one byte."""
 _SIGNED, _UNSIGNED = struct.Struct(">ii"), struct.Struct(">II")
 
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """Entries in the order of their keys: each key is at [key_starts, key_ends) of ``data``, each value likewise."""
+    """Entries in the order of their keys: in ``data`` each key is at [key_starts, key_ends), and each value at [value_starts, value_ends)."""
 
     data: bytes
     key_starts: Ints
@@ -81,7 +81,7 @@ class Entries:
 
 
 def _parts(data: bytes, starts: Ints, ends: Ints) -> pa.LargeBinaryArray:
-    """Return the bytes between starts and ends, which ascend, without gaps."""
+    """Return the bytes between the starts and the ends, without gaps. Starts and ends ascend."""
     pairs = np.empty(2 * len(starts) + 1, np.int64)
     pairs[0:-1:2], pairs[1::2] = starts, ends
     pairs[-1] = ends[-1] if len(ends) else 0
@@ -145,7 +145,8 @@ def _exact_starts(payload: bytes) -> list[int]:
 
 
 def entries_at(payload: bytes, starts: Ints) -> Entries:
-    """Return the entries that begin at these places; each has the lengths of its key and its value, the length of its row, and these."""
+    """Return the entries that begin at these places. An entry has the length of its key, the length of its value, the length of its row, then key and
+    value."""
     raw = np.frombuffer(payload, np.uint8)
 
     def number(first: int, count: int) -> Ints:
@@ -162,7 +163,8 @@ def entries_at(payload: bytes, starts: Ints) -> Entries:
 HEADER = struct.Struct(">8siiqBii")
 CHECKSUM_CHUNK = 16_384
 _LEVEL = 3
-"""Of zlib: less than half of the processor time of its default, 6, for an eighth more bytes (measured with places of 500,000 record keys)."""
+"""The level of zlib. It takes less than half of the processor time of the default level, 6, and makes an eighth more bytes (measured with places of
+500,000 record keys)."""
 DATA, META, ROOT_INDEX, LEAF_INDEX, MIDDLE_INDEX, FILE_INFO = (
     b"DATABLK*", b"METABLKc", b"IDXROOT2", b"IDXLEAF2", b"IDXINTE2", b"FILEINF2",
 )  # fmt: skip
@@ -246,7 +248,7 @@ def _checksums(data: bytes, chunk: int) -> bytes:
 def _inflate(body: bytes, size: int) -> bytes:
     machine = zlib.decompressobj(wbits=31)
     try:
-        # One byte more than declared shows that a block inflates further, without inflating it.
+        # Ask for one byte more than declared: if it comes, the block is too large. The rest is never inflated.
         return machine.decompress(body, size + 1)
     except zlib.error as error:
         raise corrupt("a block cannot be decompressed") from error

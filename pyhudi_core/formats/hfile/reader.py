@@ -40,7 +40,7 @@ _MAX_LEVELS = 8
 _MOST_ENTRIES = 1 << 26
 _BYTES_AT_ONCE = 2 << 20
 _REMEMBERED_BYTES, _REMEMBERED_PAYLOADS = 32 << 10, 256 << 10
-"""Of a small file that is remembered: its bytes, and those of its payloads, which may be a thousand times as many."""
+"""The maximum bytes of a file that is remembered, and of its payloads, which may have a thousand times as many bytes as the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class HFileReader:
     def _together(
         self, routed: Iterator[tuple[IndexEntry, pa.BinaryArray]]
     ) -> Iterator[tuple[list[bytes], pa.ChunkedArray]]:
-        """Several data blocks and their keys at a time, because columns have a price for each call. Limits the memory of blocks."""
+        """Yield several data blocks with their keys at a time, because each call with columns has a price. The memory of the blocks is limited."""
         payloads: list[bytes] = []
         keys: list[pa.BinaryArray] = []
         size = 0
@@ -186,7 +186,7 @@ class HFileReader:
                     yield found.select(np.array(which, np.int64))
 
     def _route(self, wanted: list[bytes]) -> Iterator[tuple[IndexEntry, list[bytes]]]:
-        """Return the data blocks for sorted keys, each with the keys that it would hold."""
+        """Return the data blocks for sorted keys, each with the keys that may be in the block."""
 
         def down(entries: list[IndexEntry], level: int, keys: list[bytes]) -> Iterator[tuple[IndexEntry, list[bytes]]]:
             starts = [entry.key for entry in entries]
@@ -406,7 +406,7 @@ def depend_on_order(keys: pa.BinaryArray) -> npt.NDArray[np.bool_]:
 
 
 def places_among(starts: list[bytes], keys: pa.BinaryArray) -> npt.NDArray[np.int64]:
-    """Return the number of the last start that is not above each key; -1 if all are.
+    """Return for each key the number of the last start that is not above the key; -1 if all starts are above the key.
 
     The keys are sorted, and do not depend on the order of starts.
     """

@@ -26,7 +26,7 @@ from pyhudi_core.model.record_key import LONGEST_INDEXED
 BLOCK_BYTES = 64 << 10
 _COMPARATOR = b"org.apache.hudi.io.storage.HoodieHBaseKVComparator"
 _FEW = 64  # a step over an array costs as much as some hundred bytes
-_ENTRIES_AT_ONCE = 16_384  # limits the memory for positions of single bytes, eight times as large as the bytes
+_ENTRIES_AT_ONCE = 16_384  # limits memory: the position of one byte takes eight bytes
 
 
 class HFileWriter:

@@ -101,7 +101,8 @@ class LogBlock:
         return self.headers.get(Header.IS_PARTIAL, "").lower() == "true"
 
     def has_positions(self, base_time: str) -> bool:
-        """Return whether the block has positions in the base file with this requested time; entries of other blocks have another order."""
+        """Return whether the block has positions in the base file with this requested time. Blocks of some types have their entries in another
+        order."""
         stated = self.headers.get(Header.BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS)
         return stated == base_time and self.type in _ORDERED_BY_POSITION and self.version != OLD_VERSION
 
@@ -151,7 +152,8 @@ def encode_map(entries: Mapping[Header, str]) -> bytes:
 # bitmaps", 2016). A writer may always omit them.
 
 MAX_POSITIONS = 1 << 24
-"""Of one block: blocks are cut at 256 MB, and runs of positions take next to no bytes, so a small text could ask for any amount of memory."""
+"""The maximum number of positions of one block, whose rows have at most 256 MB. Runs of positions take almost no bytes, so without a limit a small
+text could take any amount of memory."""
 
 
 def decode_positions(text: str, most: int = MAX_POSITIONS) -> npt.NDArray[np.uint64]:

@@ -172,7 +172,7 @@ def _delete(item: dict[str, Any]) -> DeleteRecord:
 
 
 def _unwrapped(wrapped: Any) -> tuple[str, Any] | None:
-    """Return the name of a wrapper and its value; each value of several ordering fields is such a pair, too."""
+    """Return the name of a wrapper and its value. For several ordering fields, the value is a sequence of such pairs."""
     if wrapped is None:
         return None
     name, value = wrapped
@@ -183,7 +183,8 @@ def _unwrapped(wrapped: Any) -> tuple[str, Any] | None:
 
 
 def count_of(content: pa.Buffer, path: str) -> int:
-    """Return how many records the content of an Avro block has, or bytes the list of a delete block. Raises `CorruptLogBlockError`."""
+    """Return the number of records in the content of an Avro block, or the number of bytes of the list in a delete block. Raises
+    `CorruptLogBlockError`."""
     if content.size < _HEAD.size:
         raise _corrupt("its content is too short", path)
     version, count = _HEAD.unpack(content.slice(0, _HEAD.size).to_pybytes())

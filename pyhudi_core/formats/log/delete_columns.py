@@ -37,8 +37,8 @@ class Wrapped:
 
     Attributes:
         kind: the name of the wrapper; empty for values that are damaged.
-        places: the numbers of their deletes.
-        values: one for each of the places, in the wrapper's type.
+        places: for each value the number of its delete.
+        values: the values, in the wrapper's type.
     """
 
     kind: str
@@ -134,7 +134,8 @@ def read_delete_columns(content: pa.Buffer, path: str) -> Iterator[DeleteColumns
 
 
 def _first_count(data: Bytes, size: int) -> tuple[int, int]:
-    """Return the number of items of the list, or of its first part, and their position; -1 and 0 if there is no number, which fastavro reports."""
+    """Return the number of items of the list, or of its first part, and their position; -1 and 0 if there is no number; fastavro then raises the
+    error."""
     cursor = Cursor(data, np.zeros(1, np.int64), np.array([size]), Rounds(0))
     try:
         count = int(cursor.longs()[0])
@@ -236,12 +237,12 @@ def _by_kind(values: Iterable[tuple[int, str, Any]]) -> tuple[Wrapped, ...]:
 
 
 def _fits(kind: str, value: Any) -> bool:
-    """fastavro reads ints of any size."""
+    """Say whether the wrapper can have this value: fastavro reads ints of any size."""
     return kind not in ("IntWrapper", "LocalDateWrapper") or -(2**31) <= value < 2**31
 
 
 def _array(kind: str, values: list[Any]) -> pa.Array:
-    """Return the values as an array of the wrapper's type, or of a type for longer numbers than Hudi writes."""
+    """Return the values as an array of the wrapper's type. If a number is too long for this type, take a wider type; Hudi writes no such numbers."""
     if kind == _UNKNOWN:
         return pa.nulls(len(values))
     union = _item_columns()[2]

@@ -2,8 +2,8 @@
 
 Specification, "Log Format"; the schema is that of ``model/delete_records.py``: a key, a partition path, and an ordering value in a wrapper, whose
 number determines the length of the value. Nothing in the file says where an item begins. So each byte that can begin an item (a key that is not null
-begins with byte 2) is tried as its beginning. Most bytes inside of an item fail this test. Of the remaining bytes, only those count that directly
-follow the previous item.
+begins with byte 2) is tried as its beginning. Most bytes inside of an item fail this test. Of the remaining bytes, only a byte that directly follows
+the previous item counts.
 
 Invariants: the result is a chain of items from the given position, without a gap; it may be empty. Memory depends on the window, not on the bytes.
 """

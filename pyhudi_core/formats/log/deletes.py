@@ -37,7 +37,7 @@ _WRAPPERS: dict[pa.DataType, tuple[str, pa.DataType]] = {
     pa.binary(): ("BytesWrapper", pa.binary()),
     pa.string(): ("StringWrapper", pa.string()),
     pa.date32(): ("DateWrapper", pa.date32()),
-    # Hudi's readers have the number that is stored for a time, not a time.
+    # For a time, Hudi's readers have the stored number, and no time.
     pa.time64("us"): ("LongWrapper", pa.int64()),
     pa.timestamp("us"): ("LongWrapper", pa.int64()),
     pa.timestamp("us", "UTC"): ("LongWrapper", pa.int64()),
@@ -129,7 +129,7 @@ def _wrapped(orderings: pa.Table, count: int, record: pa.StructType) -> pa.Array
 
 
 def _union(values: pa.Array, union: pa.StructType) -> pa.Array:
-    """Return values in the one branch of the union that is their Java class."""
+    """Return the values as a union, in the branch for their Java class."""
     kind = values.type
     name, stored = ("DecimalWrapper", _DECIMAL) if pa.types.is_decimal(kind) else _WRAPPERS.get(kind, ("", None))
     if stored is None:

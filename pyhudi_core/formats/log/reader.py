@@ -37,10 +37,10 @@ _SMALLEST = _FIXED.size - len(MAGIC) - 8 + 4 + 8 + 4 + 8  # the length of an emp
 _MOST_HEADERS = 1024
 _MOST_WARNINGS = 3
 MAX_HEADER_BYTES = 64 << 20
-"""Schemas and bitmaps of positions are in the header, so it can be large."""
+"""The maximum bytes of a header. A header can be large, because it has the schema and a bitmap of positions."""
 MAX_BLOCK_BYTES = 1 << 30
 MAX_SKIPPED_BYTES = 320 << 20
-"""What is skipped is a block that a writer left unfinished; writers make blocks of at most 256 MiB, and their headers."""
+"""The maximum bytes to skip: an unfinished block. Writers make blocks of at most 256 MiB, without the header."""
 
 
 class LogReader:

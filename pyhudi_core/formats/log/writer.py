@@ -141,8 +141,8 @@ class LogWriter:
 
     @property
     def ranges(self) -> Mapping[str, ColumnRange]:
-        """Return the ranges of columns, if the writer of the rows knows them: for a file with one block, in Parquet or of a few rows, and no
-        deletes.
+        """Return the ranges of columns, if the writer of the rows knows them: only for a file without deletes and with one block, in Parquet or with
+        few rows.
         """
         return self._ranges[0] if len(self._ranges) == self.blocks == 1 else {}
 
@@ -186,7 +186,7 @@ def _refuse_key_field(schema: pa.Schema) -> None:
 
 
 def _hfile(avro_schema: str, rows: pa.Table) -> bytes:
-    """Return rows of a data table in an HFile. As Hudi does, its keys are numbers, padded with spaces; the record key is in the rows."""
+    """Return an HFile with rows of a data table. Its keys are numbers, padded with spaces, as in Hudi; the record key is in the rows."""
     count = len(rows)
     width = math.ceil(math.log(count)) + 1 if count > 1 else 1
     keys = np.char.rjust(np.arange(count).astype(str), max(width, len(str(max(0, count - 1)))))

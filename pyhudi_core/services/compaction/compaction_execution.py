@@ -30,10 +30,13 @@ from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import plan_executors
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.write.attempt import Attempt, extra_of
-from pyhudi_core.write.handles.base import HandleContext, HandleSettings, OpenRuntime, runtime_opener
+from pyhudi_core.write.handles.base import HandleContext, HandleSettings, OpenRuntime, WrittenFile, runtime_opener
 from pyhudi_core.write.handles.compact import compact
 from pyhudi_core.write.metadata_part import metadata_update
 from pyhudi_core.write.tasks import WRITTEN, Written, files_batch
+
+Rewrite = Callable[[HandleContext, FileSlice], WrittenFile | None]
+"""Writes the new file of a slice in a task; returns None if the slice needs no new file. It is sent to the tasks."""
 
 
 @dataclass(slots=True)
@@ -48,8 +51,9 @@ class CompactionRun(RewriteRun[Sequence[FileSlice]]):
         """Return the file groups that the plan no longer fits. For compaction these are the replaced ones."""
         return frozenset(replaced_since(self.transaction, self.transaction.context.folder.load()))
 
-    def _task(self, open_runtime: OpenRuntime, settings: HandleSettings, merging: Merging) -> TaskFunction:
-        return CompactionTask(open_runtime, settings, merging)
+    def _rewrite(self, merging: Merging) -> Rewrite:
+        """Return the function that writes the new file of a slice in a task."""
+        return partial(compact, merging=merging)
 
     def _metadata(self, written: Written, left: Written, gone: frozenset[Group]) -> CommitMetadata:
         """Return the commit of the remaining files (``left``) among the written ones."""
@@ -71,7 +75,8 @@ class CompactionRun(RewriteRun[Sequence[FileSlice]]):
         if not slices:
             return Written.nothing(settings.schema)
         merging = Merging(config, self.snapshot.evolution, context.options.compaction.merge_memory)
-        task = self._task(runtime_opener(engine, context.storage, context.runtime), settings, merging)
+        open_runtime = runtime_opener(engine, context.storage, context.runtime)
+        task: TaskFunction = CompactionTask(open_runtime, settings, self._rewrite(merging))
         steps = Steps(self.how.progress, "rewrite file groups", len(slices))
         steps.begin()
         task = steps.counted(task, engine)
@@ -101,12 +106,14 @@ class CompactionTask:
 
     open_runtime: OpenRuntime
     settings: HandleSettings
-    merging: Merging
+    rewrite: Rewrite
 
     def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = HandleContext(self.settings, self.open_runtime(), task.number)
         for piece in task.payload:
-            yield from files_batch([compact(context, piece, self.merging)], self.settings.schema)
+            file = self.rewrite(context, piece)
+            if file is not None:
+                yield from files_batch([file], self.settings.schema)
 
 
 def without_groups(written: Written, gone: frozenset[Group]) -> Written:

@@ -14,19 +14,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-import pyarrow as pa
-
 from pyhudi_core.conflicts import concurrent
 from pyhudi_core.conflicts.concurrent import conflict_error
 from pyhudi_core.conflicts.conflict import Conflict, ConflictKind, Group, Touched
-from pyhudi_core.engine.base import TaskFunction, TaskInfo
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.services.compaction.compaction import CompactionResult
-from pyhudi_core.services.compaction.compaction_execution import CompactionRun
+from pyhudi_core.services.compaction.compaction_execution import CompactionRun, Rewrite
 from pyhudi_core.services.compaction.compaction_plan import CompactionPlan, decode
 from pyhudi_core.services.compaction.logs_to_compact import UNMERGED_KEY, plan_log_compaction
 from pyhudi_core.services.compaction.slices_to_compact import outdating
@@ -36,10 +33,9 @@ from pyhudi_core.services.service import Execution, Turn
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import plan_executors
 from pyhudi_core.transaction.begin import Transaction
-from pyhudi_core.write.handles.base import HandleContext, HandleSettings, OpenRuntime
 from pyhudi_core.write.handles.log_compact import LogCompactor
 from pyhudi_core.write.pipeline import block_format
-from pyhudi_core.write.tasks import Written, files_batch
+from pyhudi_core.write.tasks import Written
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +112,9 @@ class LogCompactionRun(CompactionRun):
         found = self.transaction.context.folder.load()
         return frozenset[Group]().union(*(groups for _, groups in _changes(self.transaction, found)))
 
-    def _task(self, open_runtime: OpenRuntime, settings: HandleSettings, merging: Merging) -> TaskFunction:
+    def _rewrite(self, merging: Merging) -> Rewrite:
         form = block_format(self.transaction.context.options.files, self.snapshot.schema, merging.ordering)
-        return LogCompactionTask(open_runtime, settings, LogCompactor(merging, form))
+        return LogCompactor(merging, form).compact
 
     def _metadata(self, written: Written, left: Written, gone: frozenset[Group]) -> CommitMetadata:
         extra = {**self._extra(), **_unmerged(self.work, written, gone)}
@@ -136,22 +132,6 @@ def _unmerged(work: Sequence[FileSlice], written: Written, changed: frozenset[Gr
     done = {(stat.partition, stat.file_id) for stat in written.stats}
     left = sorted(piece.file_id for piece in work if piece.group not in done and piece.group not in changed)
     return {UNMERGED_KEY: ",".join(left)} if left else {}
-
-
-@dataclass(frozen=True, slots=True)
-class LogCompactionTask:
-    """Task function: merges the logs of the slices of its payload, and yields rows of `WRITTEN`."""
-
-    open_runtime: OpenRuntime
-    settings: HandleSettings
-    compactor: LogCompactor
-
-    def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        context = HandleContext(self.settings, self.open_runtime(), task.number)
-        for piece in task.payload:
-            file = self.compactor.compact(context, piece)
-            if file is not None:
-                yield from files_batch([file], self.settings.schema)
 
 
 def _changes(transaction: Transaction, found: Timeline) -> Iterator[tuple[Instant, frozenset[Group]]]:
