@@ -399,7 +399,11 @@ class LocalStorage(Storage):
     def _check_link(self, entry: os.DirEntry[str], path: str) -> None:
         """Refuse a symbolic link that leads out of the table, or to a folder."""
         self._refuse_leaving(path, os.path.realpath(entry.path))
-        if entry.is_dir():
+        try:
+            is_folder = entry.is_dir()
+        except OSError as error:
+            raise self._unsafe("A symbolic link leads to itself", path) from error
+        if is_folder:
             # A listing that follows the link could be endless, and would show one object under two paths.
             raise self._unsafe("A folder is a symbolic link", path)
 

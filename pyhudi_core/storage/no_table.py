@@ -132,7 +132,9 @@ def _what_is_there(place: str, options: Mapping[str, str]) -> tuple[str, str]:
     if not (top.objects or top.folders) and _is_file(place, options):
         return "it is a file", "Give the folder of the table. To import a file: pyhudi import LOCATION FILE."
     found = _looked_through(storage, top)
-    other = _others(storage, top, found) or (_part_of(place, options) if found.anything else None)
+    was_here = HOODIE in top.folders and found.data_file is not None  # it may have metadata of Iceberg beside it
+    other = None if was_here else _others(storage, top, found)
+    other = other or (_part_of(place, options) if found.anything else None)
     if other is not None:
         return other
     if found.data_file or found.in_partition:

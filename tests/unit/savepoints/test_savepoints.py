@@ -71,6 +71,18 @@ def test_the_newest_commit_is_saved_once_and_its_savepoint_can_be_deleted(locati
 
 
 @pytest.mark.row("N15")
+def test_a_savepoint_deletes_itself_and_no_newer_one_of_its_commit(location: str) -> None:
+    table, _ = table_of_three(location)
+    first = table.savepoints.create()
+    assert table.savepoints.delete(first)
+    second = table.savepoints.create()
+    assert (second.instant, second == first) == (first.instant, False)
+    assert not table.savepoints.delete(first)
+    assert list(table.savepoints) == [second]
+    assert table.savepoints.delete(second)
+
+
+@pytest.mark.row("N15")
 def test_what_is_no_completed_commit_is_refused_and_nothing_is_written(location: str) -> None:
     table, _ = table_of_three(location)
     with table.begin("upsert") as write:
@@ -96,16 +108,17 @@ def test_a_state_whose_files_are_cleaned_is_refused(location: str) -> None:
 
 
 @pytest.mark.row("N15")
-def test_a_state_that_a_pending_clean_takes_files_from_is_refused(location: str) -> None:
+@pytest.mark.parametrize("by_name", [False, True], ids=["as today", "as old releases write"])
+def test_a_state_that_a_pending_clean_takes_files_from_is_refused(location: str, by_name: bool) -> None:
     table, done = table_of_three(location)
     first = next(path for path in data_files(location) if path.startswith("day=a") and done[0].instant in path)
     partition, _, name = first.rpartition("/")
     plan = {
         "policy": "KEEP_LATEST_COMMITS",
-        "filePathsToBeDeletedPerPartition": {
-            partition: [{"filePath": f"file:/elsewhere/{first}", "isBootstrapBaseFile": False}]
-        },
-        "filesToBeDeletedPerPartition": {},
+        "filePathsToBeDeletedPerPartition": {}
+        if by_name
+        else {partition: [{"filePath": f"file:/elsewhere/{first}", "isBootstrapBaseFile": False}]},
+        "filesToBeDeletedPerPartition": {partition: [name]} if by_name else {},
     }
     time = done[-1].completion_time[:-1] + "9"
     path = Path(location, f".hoodie/timeline/{time}.clean.requested")

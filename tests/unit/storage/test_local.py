@@ -322,3 +322,13 @@ def test_a_file_that_becomes_shorter_while_it_is_read_ends_the_read(tmp_path: Pa
         assert local_files.read_all(descriptor, 20) == b"x" * 10
     finally:
         os.close(descriptor)
+
+
+@pytest.mark.parametrize("ask", ["list_folder", "list_names", "list"])
+def test_a_link_to_itself_is_named_by_each_listing(ask: str, tmp_path: Path) -> None:
+    storage = LocalStorage(str(tmp_path))
+    (tmp_path / "f").mkdir()
+    (tmp_path / "f" / "loop").symlink_to("loop")
+    with pytest.raises(UnsafePathError, match="A symbolic link leads to itself") as caught:
+        list(getattr(storage, ask)("f"))
+    assert caught.value.path == "f/loop"

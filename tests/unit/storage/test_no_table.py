@@ -68,6 +68,13 @@ def _remains(lake: Path) -> Path:
     return lake / "sales/orders"
 
 
+def _with_iceberg(lake: Path) -> Path:
+    _lake(lake)
+    hudi.open_table(lake / "sales/orders").iceberg.sync()
+    (lake / "sales/orders/.hoodie/hoodie.properties").unlink()
+    return lake / "sales/orders"
+
+
 def _misspelt(lake: Path) -> Path:
     return _lake(lake) / "sales/ordres"
 
@@ -90,6 +97,7 @@ PLACES: dict[Callable[[Path], Path], tuple[str, str]] = {
     _iceberg: ("it is an Iceberg table", "pyiceberg"),
     _parquet: ("it has Parquet files, such as day=a/part-0.parquet", "hudi.bootstrap"),
     _remains: ("but there are data files of Hudi", "pyhudi recover LOCATION --plan"),
+    _with_iceberg: ("but there are data files of Hudi", "pyhudi recover LOCATION --plan"),
     _misspelt: ("the folder does not exist", "Did you mean {lake}/sales/orders?"),
     _nothing: (".hoodie/hoodie.properties is missing", "Check the location"),
     _empty: (".hoodie/hoodie.properties is missing", "Check the location"),
@@ -113,7 +121,7 @@ def test_a_location_without_a_table_is_answered_with_what_is_there(
     assert sorted(tmp_path.rglob("*")) == before
     told = hudi.check_table(place).of("no_table")
     assert [(one.what, one.what_to_do) for one in told] == [(error.message, error.hint)], "the doctor says the same"
-    if make is not _lake:  # the upkeep looks after its tables
+    if make not in (_lake, _with_iceberg):  # the upkeep looks after these tables
         done = run(["upkeep", str(place)])
         assert (done.exit_code, str(error) in done.output.replace("\n", "")) == (2, True), done.output
     assert sorted(tmp_path.rglob("*")) == before
