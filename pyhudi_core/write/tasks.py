@@ -312,7 +312,8 @@ class Written:
 
 
 def _stat(values: Sequence[Any]) -> WriteStat:
-    return WriteStat(*[tuple(value) if isinstance(value, list) else value for value in values])
+    found: list[Any] = [tuple(value) if isinstance(value, list) else value for value in values]
+    return WriteStat(*found)
 
 
 def _joined(ranges: Sequence[bytes]) -> list[pa.Table]:
