@@ -54,10 +54,6 @@ class NewObjects:
         storage = self.context.storage
         self.context.runtime.executor.map(lambda one: storage.put(*one), sorted(self.bodies.items()))
 
-    def discard(self) -> None:
-        """Delete the objects: the version that names them lost."""
-        self.context.storage.delete_many(sorted(self.bodies))
-
 
 @dataclass(slots=True)
 class NewVersion:

@@ -326,7 +326,7 @@ class _Step:
         self.version.objects.write()
         if table_metadata.store(self.context.storage, self.version.metadata):
             return True
-        self.version.objects.discard()
+        self.context.storage.delete_many(sorted(self.version.objects.bodies))
         return False
 
     def finished(self) -> Synced:
