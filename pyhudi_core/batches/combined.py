@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.batches import handed_in
-from pyhudi_core.batches.handed_in import Answer, HandedIn
+from pyhudi_core.batches.handed_in import Answer, HandedIn, LastShared
 from pyhudi_core.conflicts.requirement import CommitRequirement, TableState
 from pyhudi_core.errors import (
     ClockSkewError,
@@ -56,6 +56,7 @@ from pyhudi_core.write.states import Unchanged
 _log = logging.getLogger(__name__)
 OpenWrite = Callable[[], AbstractContextManager[Write]]
 """Opens the write of one commit."""
+_Look = tuple[list[str], LastShared | None]
 
 _LEAD = "lock"
 _LEASE_S, _RENEW_S = 30, 3
@@ -266,14 +267,14 @@ def _led(open_write: OpenWrite, context: TableContext, lock: LockProvider, own: 
 
     Table services run after the release of the lead.
     """
-    session, listed = _asked_for_lead(context, lock)
+    session, looked = _asked_for_lead(context, lock)
     if session is None:
         return None
     with ExitStack() as handles:
         try:
-            # A list made during the request for the lead is valid if nobody has led since then.
-            seen = listed.get() if listed is not None and taken_as_seen(session) else handed_in.waiting(context)
-            lead = _Lead(context, open_write, handles, _gathered(context, seen), own)
+            # A look made during the request for the lead is valid if nobody has led since then.
+            seen = looked.get() if looked is not None and taken_as_seen(session) else _looked(context)
+            lead = _Lead(context, open_write, handles, _gathered(context, *seen), own)
             lead.commit_all()
         finally:
             give_back(context, session)
@@ -282,8 +283,8 @@ def _led(open_write: OpenWrite, context: TableContext, lock: LockProvider, own: 
     return lead
 
 
-def _asked_for_lead(context: TableContext, lock: LockProvider) -> tuple[LockSession | None, Ahead[list[str]] | None]:
-    """Return the lead, or None if another writer leads; and the names of the waiting batches, if they were listed at the same time."""
+def _asked_for_lead(context: TableContext, lock: LockProvider) -> tuple[LockSession | None, Ahead[_Look] | None]:
+    """Return the lead, or None if another writer leads; and what `_looked` returns, if the look was made at the same time."""
 
     def ask() -> LockSession | None:
         try:
@@ -293,16 +294,26 @@ def _asked_for_lead(context: TableContext, lock: LockProvider) -> tuple[LockSess
 
     if not was_free(lock):
         return ask(), None
-    return both(context.root, context.runtime.executor, ask, lambda: Ahead.of(lambda: handed_in.waiting(context)))
+    return both(context.root, context.runtime.executor, ask, lambda: Ahead.of(lambda: _looked(context)))
 
 
-def _gathered(context: TableContext, names: list[str]) -> list[str]:
+def _looked(context: TableContext) -> _Look:
+    """Return the names of the waiting batches, and the last commit, which is only a hint; both are read at the same time."""
+    names, last = both(
+        context.root,
+        context.runtime.executor,
+        lambda: handed_in.waiting(context),
+        lambda: Ahead.of(lambda: handed_in.last_shared(context)),
+    )
+    return names, last.value
+
+
+def _gathered(context: TableContext, names: list[str], last: LastShared | None) -> list[str]:
     """Wait until as many batches have arrived as the last commit answered.
 
     Its writers probably continue, and one commit for all costs the same as for one. Without this wait the first writer would lead alone, and the
     others would wait for the next commit.
     """
-    last = Ahead.of(lambda: handed_in.last_shared(context)).value
     if last is None:
         return names
     clock, longest_s = context.runtime.clock, min(_GATHER * last.took_ms, _MOST_GATHER_MS) / 1000

@@ -14,6 +14,7 @@ import pytest
 from support.counted_s3 import BUCKET, CountedS3, Request, Trace, counted_s3, rounds
 
 import pyhudi_core as hudi
+from pyhudi_core.batches import combined
 from pyhudi_core.storage import ranged, s3_files
 from pyhudi_core.storage.s3 import S3Storage
 from pyhudi_core.table import HudiTable
@@ -118,6 +119,13 @@ def test_an_insert_of_one_row(store: CountedS3) -> None:
 def test_an_upsert_of_one_row_that_becomes_a_log(store: CountedS3) -> None:
     table = a_table(store, "merge_on_read")
     assert_within(store, lambda: table.upsert(row(1)), 43, 15)
+
+
+def test_an_upsert_in_a_batch_while_nobody_else_commits(store: CountedS3, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, seconds in (("_LEASE_S", 300), ("_RENEW_S", 30)):  # on a busy machine the lead would be renewed
+        monkeypatch.setattr(combined, name, seconds)
+    table = a_table(store)
+    assert_within(store, lambda: table.upsert(row(1), batch=True), 54, 20)
 
 
 def test_open_and_scan(store: CountedS3) -> None:
