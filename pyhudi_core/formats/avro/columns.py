@@ -320,7 +320,7 @@ def _width(column: AvroColumn) -> int:
         case BooleanColumn():
             return 1
         case RealColumn():
-            return column.type.byte_width  # type: ignore[no-any-return]
+            return column.type.byte_width
         case FixedColumn():
             return column.size
         case NumberColumn() | EnumColumn():
