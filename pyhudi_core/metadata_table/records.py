@@ -23,6 +23,8 @@ from pyhudi_core.metadata_table.record_schema import FILES_FIELD, LOCATION_FIELD
 KEY = "key"
 _MANY = 10_000
 """More records than this are encoded one change after the other."""
+_FEW_SHARED = 16
+"""The maximum number of values that stay a dictionary."""
 
 
 class RecordType(IntEnum):
@@ -124,8 +126,11 @@ class Records:
             which = of(self.which)
         return Records(of(self.keys), columns, self.gone.slice(0, 0), values, which, self.schema)
 
-    def encoded(self, file_name: str | None = None) -> pa.LargeBinaryArray:
-        """Return the Avro bytes of each record. The key is empty, because readers take it from the file; ``file_name``: the name of the base file."""
+    def encoded(self, file_name: str | None = None) -> pa.LargeBinaryArray | pa.DictionaryArray:
+        """Return the Avro bytes of each record, as a dictionary if records share few values.
+
+        The key is empty, because readers take it from the file; ``file_name``: the name of the base file.
+        """
         if file_name is None and self.values is not None:
             return self.values
         count = len(self) if self.which is None else len(next(iter(self.columns.values())))
@@ -133,7 +138,9 @@ class Records:
         if file_name is not None:
             columns["_hoodie_file_name"] = pa.repeat(file_name, count)
         values = encode_records(self.schema, pa.table(columns)).values()
-        return values if self.which is None else values.take(self.which)
+        if self.which is None:
+            return values
+        return pa.DictionaryArray.from_arrays(self.which, values) if count <= _FEW_SHARED else values.take(self.which)
 
 
 def partition_list(partitions: Iterable[str], dropped: Iterable[str] = ()) -> Records:
@@ -166,8 +173,11 @@ def locations(keys: pa.Array, partitions: pa.Array, file_ids: pa.Array, instant_
         instant_ms: the requested time of the commit that added the key, in milliseconds since 1970 in the time zone of the table's timeline; one for
             all, or one for each.
     """
-    times = pa.repeat(pa.scalar(instant_ms, pa.int64()), len(keys)) if isinstance(instant_ms, int) else instant_ms
-    which, (partitions, file_ids, times) = _distinct(partitions, file_ids, times)
+    if isinstance(instant_ms, int):
+        which, (partitions, file_ids) = _distinct(partitions, file_ids)
+        times = pa.repeat(pa.scalar(instant_ms, pa.int64()), len(file_ids))
+    else:
+        which, (partitions, file_ids, times) = _distinct(partitions, file_ids, instant_ms)
     count = len(file_ids)
     known = file_ids.dictionary_encode()
     bits = [_uuid_bits(text) for text in known.dictionary.to_pylist()]
@@ -194,6 +204,8 @@ def _fields(kind: RecordType, field: str, values: pa.Array) -> dict[str, pa.Arra
 def _distinct(*columns: pa.Array) -> tuple[pa.Array, list[pa.Array]]:
     """Return, for each row, the number of its combination of values; and the columns of the combinations. No value is null."""
     encoded = [column.dictionary_encode() for column in columns]
+    if all(len(column.dictionary) <= 1 for column in encoded):
+        return encoded[0].indices, [column.dictionary for column in encoded]
     numbers = np.zeros(len(columns[0]), np.int64)
     for column in encoded:
         numbers = numbers * len(column.dictionary) + column.indices.to_numpy()

@@ -125,34 +125,35 @@ def remove_if_abandoned(path: str, before_ns: int) -> bool:
 
 def temporary_beside(path: str) -> str:
     """Return a unique temporary name in the folder of the path."""
-    return os.path.join(os.path.dirname(path), f"{_TEMPORARY[0]}{os.urandom(16).hex()}{_TEMPORARY[1]}")
+    folder, slash, _ = path.rpartition("/")
+    return f"{folder}{slash}{_TEMPORARY[0]}{os.urandom(16).hex()}{_TEMPORARY[1]}"
 
 
 def remove_checksum(path: str) -> None:
     """Remove Hadoop's checksum file of this file."""
-    folder, name = os.path.split(path)
+    folder, slash, name = path.rpartition("/")
     try:
-        remove_quietly(os.path.join(folder, f".{name}.crc"))
+        remove_quietly(f"{folder}{slash}.{name}.crc")
     except OSError as error:
         # With a name too long for the disk, there can be no such file.
         if error.errno != errno.ENAMETOOLONG:
             raise
 
 
-def write_temporary(path: str, data: bytes, fsync: bool) -> str:
-    """Write the bytes to a temporary file in the folder of the path and return its name. The folder must exist."""
+def write_temporary(path: str, data: bytes, fsync: bool) -> tuple[str, os.stat_result]:
+    """Write the bytes to a temporary file in the folder of the path; return its name and its facts. The folder must exist."""
     temporary = temporary_beside(path)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
         write_all(descriptor, memoryview(data))
         if fsync:
             os.fsync(descriptor)
+        return temporary, os.fstat(descriptor)
     except BaseException:
         discard(temporary)
         raise
     finally:
         os.close(descriptor)
-    return temporary
 
 
 def write_all(descriptor: int, view: memoryview) -> None:

@@ -173,9 +173,10 @@ def written_ranges(metadata: pq.FileMetaData, schema: pa.Schema) -> dict[str, Co
         return plain
     found: dict[str, ColumnRange] = {}
     for number in range(metadata.num_columns):
-        name = groups[0].column(number).path_in_schema
+        chunks = [group.column(number) for group in groups]
+        name = chunks[0].path_in_schema
         if name in plain:
-            found[name] = _widest([_written_range(group.column(number)) for group in groups])
+            found[name] = _widest([_written_range(chunk) for chunk in chunks])
     return found
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.errors import DataError
-from pyhudi_core.formats.byte_columns import Bytes, Ints, big_endian, contents
+from pyhudi_core.formats.byte_columns import Bytes, Ints, contents
 from pyhudi_core.formats.hfile import data_block as blocks
 from pyhudi_core.formats.hfile.data_block import Codec
 from pyhudi_core.formats.hfile.protobuf import bytes_field, number_field, write_hadoop_vlong, write_varint
@@ -53,15 +53,19 @@ class HFileWriter:
         self.add_batch(pa.array([key], pa.large_binary()), pa.array([value], pa.large_binary()))
 
     def add_batch(self, keys: pa.Array, values: pa.Array) -> None:
-        """Add entries as two columns of bytes or texts without nulls. Raises `DataError` for keys that are too long or not in order."""
-        keys, values = keys.cast(pa.large_binary()), values.cast(pa.large_binary())
+        """Add entries as two columns of bytes or texts without nulls. Raises `DataError` for keys that are too long or not in order.
+
+        Few values that many keys share may be a dictionary of bytes (`encode_entries`).
+        """
+        keys = keys.cast(pa.large_binary())
+        values = values if isinstance(values, pa.DictionaryArray) else values.cast(pa.large_binary())
         if len(keys) != len(values) or keys.null_count or values.null_count:
             raise DataError("Keys and values of an HFile are equally many, and none is null", hint="Leave nulls out.")
         refuse_disorder(self._last, keys)
         for first in range(0, len(keys), _ENTRIES_AT_ONCE):
             self._add(keys.slice(first, _ENTRIES_AT_ONCE), values.slice(first, _ENTRIES_AT_ONCE))
 
-    def _add(self, keys: pa.LargeBinaryArray, values: pa.LargeBinaryArray) -> None:
+    def _add(self, keys: pa.LargeBinaryArray, values: pa.LargeBinaryArray | pa.DictionaryArray) -> None:
         """Add entries in order; a block ends with the first entry that fills it."""
         entries = encode_entries(keys, values)
         begun = done = 0
@@ -71,7 +75,7 @@ class HFileWriter:
             room = begun + self._block_bytes - len(self._payload)
             done = min(int(np.searchsorted(entries.ends, room)) + 1, len(keys))
             end = int(entries.ends[done - 1])
-            self._payload += entries.payload[begun:end].tobytes()
+            self._payload += entries.payload[begun:end].data
             begun = end
             if len(self._payload) >= self._block_bytes:
                 self._end_block()
@@ -163,8 +167,8 @@ def _index_payload(entries: list[IndexEntry], full: bool) -> bytes:
 
 KEY_TAIL = struct.pack(">bqb", 0, 0x7FFFFFFFFFFFFFFF, 4)
 KEY_OVERHEAD = 2 + len(KEY_TAIL)
-_HEAD_BYTES = 10
-"""The lengths before a key: of the full key and of the value (4 bytes each), and of the row (2 bytes)."""
+_HEAD = np.dtype([("full", ">i4"), ("value", ">i4"), ("row", ">i2")])
+"""The lengths before a key: of the full key, of the value, and of the row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,20 +199,27 @@ def refuse_disorder(previous: bytes | None, keys: pa.LargeBinaryArray) -> None:
         raise DataError("Keys of an HFile are sorted without repetition", hint="Sort them first.")
 
 
-def encode_entries(keys: pa.LargeBinaryArray, values: pa.LargeBinaryArray) -> EntryRuns:
-    """Encode the entries of keys and values; neither has nulls."""
+def encode_entries(keys: pa.LargeBinaryArray, values: pa.LargeBinaryArray | pa.DictionaryArray) -> EntryRuns:
+    """Encode the entries of keys and values; neither has nulls. A dictionary of values is encoded once for each of them, not for each key."""
     if len(keys) <= _FEW:
         return _few_entries(keys.to_pylist(), values.to_pylist())
-    key_sizes, value_sizes = (
-        pc.binary_length(column).to_numpy(zero_copy_only=False).astype(np.int64) for column in (keys, values)
-    )
-    full = key_sizes + KEY_OVERHEAD
-    lengths = [big_endian(full, ">i4"), big_endian(value_sizes, ">i4"), big_endian(key_sizes, ">i2")]
-    data = [None, pa.py_buffer(np.concatenate(lengths, axis=1).tobytes())]
-    heads = pa.FixedSizeBinaryArray.from_buffers(pa.binary(_HEAD_BYTES), len(keys), data).cast(pa.large_binary())
-    tail, end, nothing = (pa.scalar(part, pa.large_binary()) for part in (KEY_TAIL, b"\0", b""))
-    payload, sizes = contents(pc.binary_join_element_wise(heads, keys, tail, values, end, nothing))
-    return EntryRuns(payload, np.cumsum(sizes), int(full.sum()), int(value_sizes.sum()))
+    key_sizes = pc.binary_length(keys).to_numpy(zero_copy_only=False).astype(np.int64)
+    rest: list[pa.Array | pa.Scalar]
+    if isinstance(values, pa.DictionaryArray):
+        known = values.dictionary.to_pylist()
+        value_sizes = np.array([len(value) for value in known], np.int64)[values.indices.to_numpy()]
+        behind = pa.array([KEY_TAIL + value + b"\0" for value in known], pa.large_binary())
+        rest = [behind[0] if len(known) == 1 else behind.take(values.indices)]
+    else:
+        value_sizes = pc.binary_length(values).to_numpy(zero_copy_only=False).astype(np.int64)
+        rest = [pa.scalar(KEY_TAIL, pa.large_binary()), values, pa.scalar(b"\0", pa.large_binary())]
+    lengths = np.empty(len(keys), _HEAD)
+    lengths["full"], lengths["value"], lengths["row"] = key_sizes + KEY_OVERHEAD, value_sizes, key_sizes
+    places = np.arange(len(keys) + 1) * _HEAD.itemsize
+    buffers = [None, pa.py_buffer(places), pa.py_buffer(lengths.tobytes())]
+    heads = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(keys), buffers)
+    payload, sizes = contents(pc.binary_join_element_wise(heads, keys, *rest, pa.scalar(b"", pa.large_binary())))
+    return EntryRuns(payload, np.cumsum(sizes), int(lengths["full"].sum()), int(value_sizes.sum()))
 
 
 def _few_entries(keys: list[bytes], values: list[bytes]) -> EntryRuns:

@@ -60,6 +60,9 @@ class TaskRuntime:
 
 OpenRuntime = Callable[[], TaskRuntime]
 
+_FEW = 256  # so many texts are made one by one, because a step over an array costs as much as some hundred values
+_ONE_VALUE = (COMMIT_TIME, PARTITION_PATH, FILE_NAME)
+
 
 def runtime_opener(engine: Engine, storage: Storage, runtime: Runtime) -> OpenRuntime:
     """Return how tasks of this engine open their runtime: tasks in this process share ours, tasks on Spark open the storage from its specification.
@@ -224,12 +227,24 @@ class HandleContext:
     task: int
     changes: list[KeyChange] | None = None
     _next: int = field(default=0)
+    _encoded: pa.Schema | None = None
 
     def next_numbers(self, count: int) -> pa.Array:
         """Return values of ``_hoodie_commit_seqno`` for the next rows: ``<requested time>_<task>_<row>``."""
-        numbers = pa.array(np.arange(self._next, self._next + count)).cast(pa.string())
-        self._next += count
-        return pc.binary_join_element_wise(f"{self.settings.requested_time}_{self.task}", numbers, "_")
+        first, self._next = self._next, self._next + count
+        front = f"{self.settings.requested_time}_{self.task}"
+        if count <= _FEW:
+            return pa.array([f"{front}_{number}" for number in range(first, self._next)], pa.string())
+        return pc.binary_join_element_wise(front, pa.array(np.arange(first, self._next)).cast(pa.string()), "_")
+
+    def encoded_schema(self) -> pa.Schema:
+        """Return the schema of files, in which columns with one value are dictionaries. It is made once, because a load may have many small files."""
+        if self._encoded is None:
+            one = pa.dictionary(pa.int32(), pa.string())
+            constant = _ONE_VALUE if self.settings.populate else ()
+            fields = [field.with_type(one) if field.name in constant else field for field in self.settings.schema]
+            self._encoded = pa.schema(fields)
+        return self._encoded
 
     def new_file_id(self) -> str:
         """Return the id of a file group that is not in the plan."""
@@ -302,10 +317,7 @@ def stamped(
     if OPERATION in schema.names:
         meta[OPERATION] = pa.nulls(count, pa.string())
     columns = [meta[name] if name in meta else rows.column(name) for name in schema.names]
-    fields = (
-        [field.with_type(column.type) for field, column in zip(schema, columns, strict=True)] if encoded else schema
-    )
-    return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+    return pa.Table.from_arrays(columns, schema=context.encoded_schema() if encoded else schema)
 
 
 def one_value(text: str, count: int) -> pa.DictionaryArray:

@@ -34,6 +34,23 @@ def test_a_block_that_is_cut_anywhere_inside_of_an_entry_is_corrupt() -> None:
     assert pairs(parse_data(both)) == {b"a": b"12345", b"b": b"67890"}
 
 
+@pytest.mark.parametrize("count", [3, 1000])
+@pytest.mark.parametrize("shared", [[b"one"], [b"one", b"", b"other" * 50]])
+def test_values_that_keys_share_are_encoded_as_if_each_key_had_its_own(count: int, shared: list[bytes]) -> None:
+    keys = pa.array([f"{number:0{4 + number % 3}}".encode() for number in range(count)], pa.large_binary())
+    which = [number * 7 % len(shared) for number in range(count)]
+    plain = pa.array([shared[number] for number in which], pa.large_binary())
+    together = pa.DictionaryArray.from_arrays(pa.array(which), pa.array(shared, pa.large_binary()))
+    found, wanted = encode_entries(keys[1:], together[1:]), encode_entries(keys[1:], plain[1:])
+    assert (
+        found.payload.tobytes()
+        == wanted.payload.tobytes()
+        == encoded(dict(zip(*map(pa.Array.to_pylist, (keys[1:], plain[1:])), strict=True)))
+    )
+    assert found.ends.tolist() == wanted.ends.tolist()
+    assert (found.key_bytes, found.value_bytes) == (wanted.key_bytes, wanted.value_bytes)
+
+
 def test_entries_that_would_fit_a_byte_later_are_read_where_they_are() -> None:
     """From one byte behind the second entry its lengths read as those of an entry up to the end of the block."""
     entries = {b"a": b"", b"b": b"", b"c": b"v" * 3295}

@@ -169,3 +169,14 @@ def test_extra_metadata_that_is_no_text_is_refused_before_anything_is_written(lo
     with pytest.raises(InvalidOptionError, match="extra_metadata"):
         table.upsert(orders((1, "a", 1.0)), extra_metadata=extra)
     assert len(table.timeline) == 0
+
+
+def test_few_and_many_rows_of_a_commit_are_numbered_in_one_way(location: str) -> None:
+    table = make(location, KINDS)
+    for count in (3, 300):
+        with job(table, OperationType.BULK_INSERT, _rows(count)) as write:
+            [stat] = written_by(write).stats
+            numbers = pq.read_table(Path(location, stat.path)).column("_hoodie_commit_seqno").to_pylist()
+        fronts = {text.rpartition("_")[0] for text in numbers}
+        assert len(fronts) == 1
+        assert [text.rpartition("_")[2] for text in numbers] == [str(number) for number in range(count)]
