@@ -12,6 +12,7 @@ the gate.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -21,6 +22,8 @@ from pyhudi_core.errors import (
     CommitConflictError,
     CommitStateUnknownError,
     CorruptionError,
+    DeletesFailedError,
+    HudiError,
     StorageError,
 )
 from pyhudi_core.model.commit import UNSHOWN_KEYS
@@ -53,9 +56,11 @@ from pyhudi_core.transaction.freshness import load_showing, published
 from pyhudi_core.transaction.group import Member
 from pyhudi_core.transaction.metadata_removal import Kept
 from pyhudi_core.transaction.record import Publication, PublicationKind, RecordedChanges
-from pyhudi_core.transaction.reserved_decision import tidy_up
 from pyhudi_core.transaction.rollback_plans import names_rolled_back
 
+_log = logging.getLogger(__name__)
+_SHOWN = 5
+"""The maximum number of objects in a warning."""
 GATE_LIMIT_S = 2.0
 """The longest time that a gate may take to answer. The time of the gate does not count as time for which the lock was held."""
 _SLOW_ANSWERS = 3
@@ -493,6 +498,30 @@ def _state_unknown(transaction: Transaction, unknown: OutcomeUnknown) -> CommitS
         instant=transaction.requested_time,
         hint=until,
     )
+
+
+def tidy_up(what: str, table: str, remove: Callable[[], object]) -> bool:
+    """Call ``remove``, which removes unneeded files after a decision. If the storage fails, log one warning: the decision stands, and nobody reads
+    the files.
+
+    Return whether the files are removed.
+    """
+    try:
+        remove()
+    except HudiError as error:
+        failed = [*error.failed] if isinstance(error, DeletesFailedError) else [error.path or "its files"]
+        more = f" and {len(failed) - _SHOWN:,} more" if len(failed) > _SHOWN else ""
+        _log.warning(
+            "could not sweep up after '%s' in %s, which stands; this stays until a later write or `pyhudi sweep` removes it: %s%s. %s. Check that "
+            "this process may delete objects of the table.",
+            what,
+            table,
+            ", ".join(failed[:_SHOWN]),
+            more,
+            error.message,
+        )
+        return False
+    return True
 
 
 def _clean_up(transaction: Transaction, finishing: _Finishing) -> None:

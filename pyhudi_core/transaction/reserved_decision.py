@@ -7,20 +7,16 @@ Otherwise the other process removes the leftovers (``rollback.repair``).
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from pyhudi_core.errors import CommitStateUnknownError, DeletesFailedError, HudiError
+from pyhudi_core.errors import CommitStateUnknownError
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import layout
 from pyhudi_core.transaction.begin import Transaction, completion_time_after
+from pyhudi_core.transaction.commit import tidy_up
 from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, Terms, staged_intent
 from pyhudi_core.transaction.record import Publication
-
-_log = logging.getLogger(__name__)
-_SHOWN = 5
-"""The maximum number of objects in a warning."""
 
 
 @contextmanager
@@ -66,30 +62,6 @@ def _swept(transaction: Transaction, what: str, sweep: Callable[[], None]) -> No
     """
     transaction.heartbeat.handle.cancel()
     tidy_up(what, transaction.context.table, sweep)
-
-
-def tidy_up(what: str, table: str, remove: Callable[[], object]) -> bool:
-    """Call ``remove``, which removes unneeded files after a decision. If the storage fails, log one warning: the decision stands, and nobody reads
-    the files.
-
-    Return whether the files are removed.
-    """
-    try:
-        remove()
-    except HudiError as error:
-        failed = [*error.failed] if isinstance(error, DeletesFailedError) else [error.path or "its files"]
-        more = f" and {len(failed) - _SHOWN:,} more" if len(failed) > _SHOWN else ""
-        _log.warning(
-            "could not sweep up after '%s' in %s, which stands; this stays until a later write or `pyhudi sweep` removes it: %s%s. %s. Check that "
-            "this process may delete objects of the table.",
-            what,
-            table,
-            ", ".join(failed[:_SHOWN]),
-            more,
-            error.message,
-        )
-        return False
-    return True
 
 
 def reserved_intent(transaction: Transaction, timeline: Timeline, publications: Sequence[Publication]) -> StagedIntent:

@@ -28,7 +28,7 @@ from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import begin
 from pyhudi_core.transaction.begin import Transaction
-from pyhudi_core.transaction.commit import ask_gate
+from pyhudi_core.transaction.commit import ask_gate, tidy_up
 from pyhudi_core.transaction.decision import StagedIntent, decide
 from pyhudi_core.transaction.publication import digest
 from pyhudi_core.transaction.record import Publication, PublicationKind
@@ -36,7 +36,6 @@ from pyhudi_core.transaction.reserved_decision import (
     deciding,
     reserved_intent,
     sweep_reservation,
-    tidy_up,
     unknown_told,
 )
 from pyhudi_core.write.first_metadata.metadata_staging import Staging

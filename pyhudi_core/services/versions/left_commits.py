@@ -40,10 +40,10 @@ from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.timeline.layout_one.layout import LayoutOne
 from pyhudi_core.transaction import begin
 from pyhudi_core.transaction.begin import Transaction, completion_time_after
-from pyhudi_core.transaction.commit import ask_gate
+from pyhudi_core.transaction.commit import ask_gate, tidy_up
 from pyhudi_core.transaction.decision import StagedIntent, decide, staged_intent
 from pyhudi_core.transaction.record import Publication, PublicationKind
-from pyhudi_core.transaction.reserved_decision import deciding, sweep_reservation, tidy_up, unknown_told
+from pyhudi_core.transaction.reserved_decision import deciding, sweep_reservation, unknown_told
 from pyhudi_core.write.first_metadata.metadata_staging import Staging
 
 _log = logging.getLogger(__name__)
