@@ -173,7 +173,7 @@ SERVERS = {  # the name in its certificate, whether that has ended, and whether 
 @pytest.fixture
 def ask(tmp_path: Path) -> Iterator[Callable[..., str]]:
     """Ask a server, which fails; returns the error's text."""
-    servers = []
+    servers: list[SecureServer] = []
 
     def failed(client: str, tls: ssl.SSLContext | None, ca: str) -> str:
         servers.append(SecureServer(tls, client == "postgres"))
