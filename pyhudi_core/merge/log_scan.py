@@ -275,10 +275,13 @@ def _by_file(blocks: list[tuple[str, LogBlock]]) -> Iterator[tuple[str, list[Log
 
 
 def _is_empty(content: _Content) -> bool:
-    """Return whether an Avro block has no records. Each block has a cost for each column, and small files can have many of them."""
+    """Return whether an Avro block has no records. Each block has a cost for each column, and small files can have many blocks.
+
+    A partial block counts even without records: rows after this block may be partial.
+    """
     block = content.block
     whole = block.type is BlockType.AVRO_DATA and block.version != OLD_VERSION and len(content.data) == _EMPTY_BYTES
-    return whole and count_of(content.data, content.path) == 0
+    return whole and not block.is_partial and count_of(content.data, content.path) == 0
 
 
 def _runs(contents: Iterable[_Content], columns: LogColumns) -> Iterator[list[_Content]]:

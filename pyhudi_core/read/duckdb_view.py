@@ -6,12 +6,7 @@ from typing import Any
 
 from pyhudi_core.errors import InvalidOptionError
 
-_STORED = """
-    SELECT kind FROM (
-        SELECT 'table' AS kind, database_name, schema_name, table_name AS name FROM duckdb_tables()
-        UNION ALL SELECT 'view', database_name, schema_name, view_name FROM duckdb_views() WHERE NOT temporary
-    ) WHERE lower(name) = lower($name) AND database_name = current_database() AND schema_name = current_schema()
-"""
+_NOT_THERE = "CatalogException"
 
 
 def made(connection: Any, name: str, dataset: Any) -> Any:
@@ -20,8 +15,7 @@ def made(connection: Any, name: str, dataset: Any) -> Any:
     Raises `InvalidOptionError` if a table or a stored view has the name, which the temporary view would hide from all queries, or if DuckDB refuses.
     """
     try:
-        # Another cursor, because a query would end an open result of the connection.
-        stored = connection.cursor().execute(_STORED, {"name": name}).fetchone()
+        stored = _stored(connection, name)
         registered = None if stored else connection.register(name, dataset)
     except Exception as error:
         raise InvalidOptionError(
@@ -30,7 +24,28 @@ def made(connection: Any, name: str, dataset: Any) -> Any:
         ) from error
     if stored:
         raise InvalidOptionError(
-            f"The connection has a {stored[0]} {name!r}, which the view of the scan would hide",
+            f"The connection has a {stored} {name!r}, which the view of the scan would hide",
             hint="Choose another name for the view. Nothing was changed.",
         )
     return registered
+
+
+def _stored(connection: Any, name: str) -> str:
+    """Return what the name is for the connection, ``table`` or ``view``; empty if nothing has it, or a temporary view, which may be ours.
+
+    The connection itself binds the name: it knows its schema and its open transaction, and an open result stays readable.
+    """
+    quoted = '"' + name.replace('"', '""') + '"'
+    kind = _kind(connection, quoted)
+    if kind == "TABLE_RELATION":
+        return "table"
+    return "view" if kind and not _kind(connection, f"temp.{quoted}") else ""
+
+
+def _kind(connection: Any, name: str) -> str:
+    try:
+        return str(connection.table(name).type)
+    except Exception as error:
+        if type(error).__name__ == _NOT_THERE:
+            return ""
+        raise

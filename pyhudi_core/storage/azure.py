@@ -118,7 +118,7 @@ class AzureOptions:
         given = in_own_names(cls, given, location, _NAMES)
         for name in ("endpoint_url", "authority_host", "msi_endpoint"):
             refuse_bad_address(given, name, "a server", location)
-        seconds_of(given.get("timeout", "") or "20s")
+        seconds_of(str(given.get("timeout", "")) or "20s")
         rest = (*_SECRETS, *_FLAGS, ALLOW_SOURCES)
         texts: dict[str, Any] = {name: str(text) for name, text in given.items() if name not in rest and str(text)}
         return cls(

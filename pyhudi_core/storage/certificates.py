@@ -17,6 +17,7 @@ else:
 CA_BUNDLE = "the storage option 'ca_bundle'"
 _NO_TLS = re.compile(r"wrong[ _]version[ _]number|InvalidContentType", re.IGNORECASE)
 _CERTIFICATE = re.compile(r"certificate|hostname '.*' doesn't match", re.IGNORECASE)
+_OF_CLIENT = re.compile(r"client certificate|certificate authentication|certificate required", re.IGNORECASE)
 
 
 def advice(text: str, option: str) -> str:
@@ -26,7 +27,7 @@ def advice(text: str, option: str) -> str:
     """
     if _NO_TLS.search(text):
         return "Check the address and the port: what answers there does not speak TLS."
-    if _CERTIFICATE.search(text):
+    if _CERTIFICATE.search(text) and not _OF_CLIENT.search(text):
         return (
             "Check the address. The server's certificate has to be for this name, valid today, and signed by an authority"
             f" of this machine, or by one in the file of {option}."

@@ -83,7 +83,7 @@ class GoogleOptions:
         given = in_own_names(cls, given, location, _NAMES)
         _refuse_no_token(given.get("bearer_token", ""), location)
         refuse_bad_address(given, "endpoint_url", "a store", location)
-        seconds_of(given.get("timeout", "") or "20s")
+        seconds_of(str(given.get("timeout", "")) or "20s")
         rest = ("skip_signature", ALLOW_SOURCES, "service_account_key", "bearer_token")
         texts: dict[str, Any] = {name: str(text) for name, text in given.items() if name not in rest and str(text)}
         return cls(

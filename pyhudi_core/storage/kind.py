@@ -263,12 +263,12 @@ def read_flag(given: Mapping[str, str], name: str, default: bool) -> bool:
 
 
 def seconds_of(timeout: str) -> float:
-    """Return the seconds of the option `timeout`. Raises `InvalidOptionError` for a text that is not a time above zero."""
+    """Return the seconds of the option `timeout`. Raises `InvalidOptionError` for a text that is not a time of at least a millisecond."""
     found = _DURATION.fullmatch(str(timeout).strip())
     seconds = 0.0 if found is None else float(found[1]) * _SECONDS[found[2]]
-    if seconds <= 0:
+    if seconds < 0.001:
         raise InvalidOptionError(
-            f"The storage option 'timeout' is '{timeout}'", hint="Write a time above zero, such as 20s or 500ms."
+            f"The storage option 'timeout' is '{timeout}'", hint="Write a time of at least 1ms, such as 20s or 500ms."
         )
     return seconds
 

@@ -16,6 +16,7 @@ from pyhudi_core.model.file_names import PARTITION_METAFILE, parse_data_file
 from pyhudi_core.runtime.base import Executor
 from pyhudi_core.storage.at_once import each
 from pyhudi_core.storage.base import Folder, Storage
+from pyhudi_core.storage.below import StorageBelow
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.storage.own_part import HOODIE, is_table, own_part
 
@@ -110,6 +111,8 @@ def refuse_inside(storage: Storage, executor: Executor) -> None:
 
     A level that may not be read counts as one without a table.
     """
+    if isinstance(storage, StorageBelow):
+        return  # the table around it was opened for this one
     place, options = storage.location, _options_of(storage)
     above = list(islice(_levels_above(place), _LEVELS))
     found = each(storage, executor, partial(_is_table_at, options), above)

@@ -341,7 +341,7 @@ def asked_wait(error: Exception) -> float:
         return float(text)
     try:
         wait = parsedate_to_datetime(text) - parsedate_to_datetime(headers["date"])
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         return 0.0
     return max(0.0, wait.total_seconds())
 

@@ -88,7 +88,7 @@ def _read(client: Any, target: S3Object, **request: str) -> Body:
             try:
                 data: bytes = answer["Body"].read()
             except _BROKEN_BODY as error:
-                if attempt == _BODY_ATTEMPTS - 1 or time.monotonic() - begun >= UNANSWERED_FOR_S:
+                if attempt == _BODY_ATTEMPTS - 1 or (attempt and time.monotonic() - begun >= UNANSWERED_FOR_S):
                     raise StorageError(
                         f"The connection to S3 broke {attempt + 1} times within an answer: {error}",
                         table=target.table,

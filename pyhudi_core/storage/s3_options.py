@@ -94,7 +94,7 @@ class S3Options:
         refuse_bad_address(given, "endpoint_url", "a store", location)
         refuse_bad_address(given, "sts_endpoint_url", "a service", location)
         _refuse_unfit_encryption(given, location)
-        seconds_of(given.get("timeout", "") or "20s")
+        seconds_of(str(given.get("timeout", "")) or "20s")
         _refuse_without_role(given, location)
         unsigned = _unsigned(given, location)
         rest = (ALLOW_SOURCES, "skip_signature")

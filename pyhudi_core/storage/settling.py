@@ -5,10 +5,10 @@ its write succeeded. If the outcome remains unknown, it raises `StorageStateUnkn
 "409 ConditionalRequestConflict") does not count as a lost race: the request is sent again.
 
 A busy store refuses requests (429, 503). The request is then sent again after a wait with jitter, for at most `BUSY_FOR_S` seconds. If the answer
-says how long to wait (``Retry-After``), the wait is not shorter. All requests of a write together wait at most its `BusyTime`. The waits are counted
-(`Busy`), and a commit records them.
+says how long to wait (``Retry-After``), the wait is not shorter, up to `BUSY_FOR_S`. All requests of a write together wait at most its `BusyTime`.
+The waits are counted (`Busy`), and a commit records them.
 
-A request without an answer is repeated, too, but not after `UNANSWERED_FOR_S` seconds.
+A request without an answer is repeated, too: at least once, but not again after `UNANSWERED_FOR_S` seconds.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from enum import Enum
 from typing import Protocol, TypeVar
 from weakref import WeakSet
@@ -166,19 +167,24 @@ class Attempts:
         ``asked_s``: a busy store asks for a wait of so many seconds.
         """
         if busy:
+            left = BUSY_FOR_S - self._busy_s
             seconds = asked_s + jitter(self._ids, self._attempts, _LONGEST_BUSY_WAIT_MS)
-            patient = self._busy_s + seconds <= BUSY_FOR_S and self._may_wait(seconds)
+            seconds = min(seconds, left) if asked_s else seconds
+            patient = 0 < seconds <= left and self._may_wait(seconds)
             if not patient and (self._attempts >= ATTEMPTS or asked_s):
                 return False
             self._busy_s += seconds
             self._busy.add(seconds)
-        elif self._attempts >= ATTEMPTS or self._clock.monotonic() - self._begun - self._busy_s >= UNANSWERED_FOR_S:
+        elif self._attempts >= ATTEMPTS or (self._attempts > 1 and self._unanswered_s() >= UNANSWERED_FOR_S):
             return False
         else:
             seconds = jitter(self._ids, self._attempts, _LONGEST_WAIT_MS)
         self._attempts += 1
         self._clock.sleep(seconds)
         return True
+
+    def _unanswered_s(self) -> float:
+        return self._clock.monotonic() - self._begun - self._busy_s
 
 
 class Settler:
@@ -246,7 +252,13 @@ class Settler:
             except judge.errors as error:
                 in_doubt, busy, last = _in_doubt(target, judge, error, in_doubt), judge.is_busy(error), error
                 asked_s = judge.asked_wait(error) if busy else 0.0
-        raise unknown(target) if in_doubt else gave_up(target, last, busy)
+        if not in_doubt:
+            raise gave_up(target, last, busy)
+        with suppress(*judge.errors):  # the last attempt may have succeeded
+            ours = find_own()
+            if ours is not None:
+                return ours
+        raise unknown(target)
 
 
 def jitter(ids: Ids, attempt: int, longest_ms: int) -> float:

@@ -436,7 +436,13 @@ def commit_with_retries(
 
 
 def write_found(
-    write: Write, columns: Sequence[str] | None, where: object, make: Callable[[Any], object], *, meta: bool = False
+    write: Write,
+    columns: Sequence[str] | None,
+    where: object,
+    make: Callable[[Any], object],
+    *,
+    meta: bool = False,
+    anew: bool = False,
 ) -> Commit:
     """Find rows by a condition in one state of the table, make new rows from them, and write the new rows. After a conflict the rows are searched
     again.
@@ -444,6 +450,7 @@ def write_found(
     Args:
         columns: the columns of the scan; None for all, with the meta columns if ``meta``.
         make: takes the scan, and returns the rows to write.
+        anew: whether to read the table again, because the caller has done other work since the handle was opened.
 
     Raises `PredicateError` if the condition selects other rows in the time zone of this process's Spark session.
     """
@@ -452,7 +459,7 @@ def write_found(
     while True:
         with write._run.retries.attempt(lambda _: write.start_over()), _reads_again(write.context):
             write._open_once()
-            found = write._found(columns, where, meta=meta, seen=write._state.request.seen)
+            found = write._found(columns, where, meta=meta, seen=None if anew else write._state.request.seen)
             if spark is None:
                 found.refuse_other_zone()
             return write.write(make(found)).commit()

@@ -68,7 +68,7 @@ def replace_found(write: Write, data: object, where: object, spark: Any = None) 
             work = partial(_replaced, config, stored.schema, names)
             return meeting.to_write(meeting.met(rows, stored, (names, names), work))
 
-        return write_found(write, None, where, made, meta=config.generates_keys)
+        return write_found(write, None, where, made, meta=config.generates_keys, anew=True)
 
 
 def with_generated_keys(found: Any, config: TableConfig) -> Any:

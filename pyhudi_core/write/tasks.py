@@ -312,8 +312,10 @@ class Written:
 
 
 def _stat(values: Sequence[Any]) -> WriteStat:
-    found: list[Any] = [tuple(value) if isinstance(value, list) else value for value in values]
-    return WriteStat(*found)
+    found = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in zip(_STAT, values, strict=True)
+    }
+    return WriteStat(**found)
 
 
 def _joined(ranges: Sequence[bytes]) -> list[pa.Table]:

@@ -21,6 +21,7 @@ from pyhudi_core.lock.kinds import open_lock
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.storage import open_storage
+from pyhudi_core.storage.certificates import advice
 
 for extra in ("boto3", "obstore", "pg8000", "kazoo", "pymetastore"):
     pytest.importorskip(extra, reason="an extra")
@@ -238,3 +239,15 @@ def test_the_certificate_of_a_client_is_looked_at_before_zookeeper_is_asked(tmp_
 def test_a_connection_to_glue_that_ends_is_an_error_of_the_catalog(tmp_path: Path, ask: Callable[..., str]) -> None:
     tls = certificate(tmp_path, "localhost")
     assert "did not do get_database: Connection was closed" in ask("glue", tls, str(tmp_path / "server.pem"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'certificate authentication failed for user "locks"',
+        "connection requires a valid client certificate",
+        "certificate required",
+    ],
+)
+def test_a_server_that_asks_for_the_certificate_of_the_client_is_not_called_untrusted(text: str) -> None:
+    assert advice(text, "the option ca") == ""

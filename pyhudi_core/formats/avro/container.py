@@ -30,7 +30,21 @@ MAGIC = b"Obj\x01"
 SYNC_SIZE = 16
 MAX_SCHEMA_BYTES = 1 << 20
 MAX_BYTES = 64 << 20
-"""The most bytes of a file that is read, also after decompression; so no larger file is written."""
+"""The most bytes of a file that is read, also after decompression."""
+_SERVICE = "Nothing was changed. Let the service take fewer file groups at a time"
+_WAY_OUT = {
+    "HoodieCommitMetadata": "Nothing was published. Write larger data files (hoodie.parquet.max.file.size), or write in several commits",
+    "HoodieReplaceCommitMetadata": "Nothing was published. Write larger data files (hoodie.parquet.max.file.size), or write in several commits",
+    "HoodieCleanerPlan": "Nothing was deleted. Clean fewer files at a time: pyhudi.clean.max.files=100000",
+    "HoodieCompactionPlan": f"{_SERVICE}: hoodie.compaction.target.io",
+    "HoodieRequestedReplaceMetadata": f"{_SERVICE}: hoodie.clustering.plan.strategy.max.num.groups",
+    "HoodieSavepointMetadata": "Nothing was changed. Cluster the table into fewer files first",
+}
+"""By record, what to do if the file would be larger than readers take. Readers need these records.
+
+Records of rollbacks and restores are not here: only the process that ends the rollback or the restore needs them, and a refusal would leave the table
+as the dead write left it.
+"""
 
 _HINT = "The file is damaged or was not written by Hudi; restore it from a copy, or roll the instant back"
 DECODE_ERRORS = (
@@ -50,17 +64,17 @@ DECODE_ERRORS = (
 """The errors that fastavro and Arrow raise for bytes or schemas that are not Avro."""
 
 
-def encode_record(name: str, record: Mapping[str, Any], *, sync_marker: bytes, max_bytes: int = MAX_BYTES) -> bytes:
+def encode_record(name: str, record: Mapping[str, Any], *, sync_marker: bytes, is_written: bool = True) -> bytes:
     """Return a container file with this one record.
 
     Args:
         name: short name of the record, a key of `AVRO_SCHEMAS`.
         record: fields by name; omitted fields get their default, fields outside the schema are dropped.
         sync_marker: 16 bytes.
+        is_written: whether the file is written; False for a check of a record that was read.
 
     Raises:
-        DataError: a field without a default is missing, a value is not of its type, or the file would have more than ``max_bytes``, which
-            `decode_record` would refuse.
+        DataError: a field without a default is missing, a value is not of its type, or readers need the record and would refuse a file of this size.
     """
     if len(sync_marker) != SYNC_SIZE:
         raise ValueError(f"a sync marker has {SYNC_SIZE} bytes, not {len(sync_marker)}")
@@ -75,10 +89,10 @@ def encode_record(name: str, record: Mapping[str, Any], *, sync_marker: bytes, m
     block = body.getvalue()
     head = (MAGIC, _varint(1), *_sized(b"avro.schema"), *_sized(text), b"\x00", sync_marker)
     data = b"".join((*head, _varint(1), *_sized(block), sync_marker))
-    if len(data) > max_bytes:
+    if is_written and name in _WAY_OUT and len(data) > MAX_BYTES:
         raise DataError(
-            f"A {name} would have {len(data):,} bytes, and readers take at most {max_bytes:,}: it names very many files",
-            hint="The file was not written. Write larger data files (hoodie.parquet.max.file.size), or write in several commits.",
+            f"A {name} would have {len(data):,} bytes, and readers take at most {MAX_BYTES:,}: it names very many files",
+            hint=f"{_WAY_OUT[name]}.",
         )
     return data
 

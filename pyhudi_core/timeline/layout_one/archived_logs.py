@@ -140,7 +140,7 @@ def _row(data: memoryview, schema: str, path: str) -> Iterator[HistoryRow]:
             return  # very old files have only completed instants, without a state
         name, kind = CONTENTS.get(Action(action), ("", ""))
         content = record.get(name)
-        body = None if content is None else encode_record(kind, content, sync_marker=_NO_NONCE)
+        body = None if content is None else encode_record(kind, content, sync_marker=_NO_NONCE, is_written=False)
         if not isinstance(time, str) or not is_time(time):
             raise ValueError("its time is no time of an instant")
         yield HistoryRow(time, time, action, body)

@@ -74,7 +74,9 @@ class LayoutOne(TimelineLayout):
                 raise ValueError("it is no JSON object")
             for key in ("partitionToWriteStats", "partitionToReplaceFileIds"):
                 (content.get(key) or {}).pop("null", None)  # a null key of a Java map
-            encode_record(CommitMetadata(None).record_name(instant.action), content, sync_marker=_NO_NONCE)
+            encode_record(
+                CommitMetadata(None).record_name(instant.action), content, sync_marker=_NO_NONCE, is_written=False
+            )
             CommitMetadata.from_avro(content)
             return content
         except (ValueError, TypeError, RecursionError, AttributeError, DataError) as error:

@@ -11,6 +11,7 @@ import fastavro
 import pytest
 
 from pyhudi_core.errors import CorruptAvroError, DataError, LimitExceededError
+from pyhudi_core.formats.avro import container as container_file
 from pyhudi_core.formats.avro.container import decode_record, encode_record, sync_marker_of
 from pyhudi_core.formats.avro.schema import MAX_DEPTH, SchemaRefusedError, safe_schema
 from pyhudi_core.model.records import AVRO_SCHEMAS
@@ -218,13 +219,30 @@ def test_a_file_beyond_the_limit_is_refused() -> None:
         decode_record(bytes(100), max_bytes=99)
 
 
-def test_no_file_is_made_that_readers_refuse_for_its_size() -> None:
+def test_no_file_is_made_that_readers_refuse_for_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
     record = {"operationType": "upsert", "extraMetadata": {"note": "x" * 5000}}
     size = len(encode_record("HoodieCommitMetadata", record, sync_marker=bytes(16)))
-    same = encode_record("HoodieCommitMetadata", record, sync_marker=bytes(16), max_bytes=size)
+    monkeypatch.setattr(container_file, "MAX_BYTES", size)
+    same = encode_record("HoodieCommitMetadata", record, sync_marker=bytes(16))
     assert decode_record(same, max_bytes=size)["extraMetadata"] == {"note": "x" * 5000}
+    monkeypatch.setattr(container_file, "MAX_BYTES", size - 1)
     with pytest.raises(DataError, match=f"would have {size:,} bytes, and readers take at most {size - 1:,}"):
-        encode_record("HoodieCommitMetadata", record, sync_marker=bytes(16), max_bytes=size - 1)
+        encode_record("HoodieCommitMetadata", record, sync_marker=bytes(16))
+
+
+def test_a_record_that_was_read_is_not_refused_for_the_size_of_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(container_file, "MAX_BYTES", 1)
+    assert encode_record("HoodieCommitMetadata", {}, sync_marker=bytes(16), is_written=False)
+
+
+@pytest.mark.parametrize("record", ["HoodieRollbackPlan", "HoodieRestorePlan"])
+def test_a_rollback_and_a_restore_of_very_many_files_are_never_refused(
+    record: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(container_file, "MAX_BYTES", 1)
+    assert encode_record(
+        record, {"instantToRollback": None, "RollbackRequests": [], "instantsToRollback": []}, sync_marker=bytes(16)
+    )
 
 
 @pytest.mark.parametrize(

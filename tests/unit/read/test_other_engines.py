@@ -189,6 +189,16 @@ def test_a_view_hides_no_table_and_no_stored_view_of_the_connection(table: hudi.
     assert connection.sql("SELECT x FROM orders").fetchall() == [(42,)]
     for name in ("elsewhere", "again", "again"):
         assert scan.to_duckdb(name, connection).sql(f"SELECT count(*) FROM {name}").fetchall() == [(100,)]
+    connection.execute(f"ATTACH '{tmp_path / 'second.duckdb'}' AS second")
+    for place in ("other", "second"):  # the connection's own schema, database and transaction count
+        connection.execute(f"USE {place}")
+        connection.execute("CREATE TABLE here AS SELECT 7 AS x")
+        connection.execute("BEGIN TRANSACTION")
+        connection.execute("CREATE TABLE begun AS SELECT 7 AS x")
+        for name in ("here", "begun"):
+            with pytest.raises(InvalidOptionError, match=f"table '{name}'.*hide"):
+                scan.to_duckdb(name, connection)
+        connection.execute("ROLLBACK")
     connection.close()
-    with pytest.raises(InvalidOptionError, match="already closed"):
+    with pytest.raises(InvalidOptionError, match="closed"):
         scan.to_duckdb("orders", connection)

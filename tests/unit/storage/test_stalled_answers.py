@@ -130,7 +130,7 @@ def test_a_write_whose_answer_never_comes_is_read_back(storage: Storage, store: 
 
 
 @pytest.mark.parametrize("cloud", SETTINGS)
-@pytest.mark.parametrize("text", ["0", "soon", "-1s", "5 hours"])
+@pytest.mark.parametrize("text", ["0", "0.4ms", "soon", "-1s", "5 hours"])
 def test_a_timeout_that_is_no_time_is_refused(cloud: str, text: str) -> None:
     with pytest.raises(InvalidOptionError, match="timeout"):
         open_storage(f"{cloud}://lake/t", {**SETTINGS[cloud], "timeout": text})
