@@ -192,3 +192,19 @@ def test_a_block_of_a_log_compaction_stands_where_the_blocks_stood_that_it_repla
 @pytest.mark.row("L8", "H0")
 def test_blocks_of_instants_that_do_not_count_are_passed_over() -> None:
     assert values(data(T1, ("a", 1)) + data(T2, ("a", 2)), counts=lambda time: time == T1) == [1]
+
+
+def test_a_partial_block_counts_even_without_rows() -> None:
+    def block(time: str, rows: list[tuple[str, int]], **headers: str) -> bytes:
+        written = write_records(AVRO, [{"k": key, "v": value} for key, value in rows])
+        marks = {Header[name]: text for name, text in headers.items()}
+        return encode_block(BlockType.AVRO_DATA, {Header.INSTANT_TIME: time, Header.SCHEMA: AVRO, **marks}, written)
+
+    content = block(T1, [("a", 1)]) + block(T2, [], IS_PARTIAL="true") + block(T3, [("a", 2)])
+    name = LogFileName("f", T1, 1, "1-0-1")
+    storage = MemoryStorage("memory://logs/slice", MemoryBucket(), SystemClock())
+    storage.put(str(name), content)
+    scan = LogScan(storage, [LogFile("", name, len(content))], lambda _time: True)
+    found = scan.entries(LogColumns(SCHEMA, (), lambda batch: batch.column("k")))
+    assert found is not None
+    assert found.first_partial == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -222,3 +222,16 @@ def test_numbers_of_an_update_are_stored_exactly_or_as_the_nearest_floating_poin
     assert len(table.timeline.commits) == 2
     table.update({"m": np.int16(7), "d": np.float32(0.5)})
     assert {*table.to_arrow()["m"].to_pylist()} == {Decimal(7)}
+
+
+@pytest.mark.parametrize("partition", ["a", "b"])
+def test_a_replace_sees_the_rows_that_others_commit_while_its_source_is_read(location: str, partition: str) -> None:
+    table = made(location, [{"id": 1, "p": "a", "v": 1}], IN_PARTITIONS, "cow", partition_by="p")
+
+    def source() -> Iterator[pa.RecordBatch]:
+        hudi.open_table(location).upsert(pa.table({"id": [2], "p": [partition], "v": [2]}, IN_PARTITIONS))
+        yield pa.record_batch([[3], ["a"], [3]], IN_PARTITIONS)
+
+    commit = table.replace(pa.RecordBatchReader.from_batches(IN_PARTITIONS, source()), "v < 100")
+    assert commit.retries == 0
+    assert table.scan(meta=False).to_arrow().to_pylist() == [{"id": 3, "p": "a", "v": 3}]
