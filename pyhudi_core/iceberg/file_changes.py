@@ -18,6 +18,7 @@ from pyhudi_core.iceberg.bounds import encoded
 from pyhudi_core.iceberg.columns import IcebergColumns
 from pyhudi_core.iceberg.manifests import ADDED, Entry
 from pyhudi_core.iceberg.partition_spec import PartitionSpec
+from pyhudi_core.iceberg.table_metadata import refuse_partitions
 from pyhudi_core.iceberg.tree import Key
 from pyhudi_core.metadata_table.names import COLUMN_STATS
 from pyhudi_core.metadata_table.statistics import trusted_stats
@@ -126,6 +127,7 @@ def every_file(context: TableContext, snapshot: Snapshot) -> list[NamedFile]:
     """Return the newest base file of each file group of a state. If no commit has the number of rows of a file, its footer is read."""
     view = snapshot.view
     partitions = view.partitions()
+    refuse_partitions(partitions, context.table)
     view.prepare(partitions)
     slices = [piece for partition in partitions for piece in view.base_slices(partition) if piece.base is not None]
     stats = {piece.base.path: piece.stat for piece in slices if piece.base is not None}

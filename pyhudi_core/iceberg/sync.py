@@ -127,7 +127,7 @@ def let_go(context: TableContext, paths: Iterable[str]) -> Staying:
     for metadata of another program, and for damaged metadata: it is unknown which files such metadata names.
     """
     storage = context.storage
-    if not table_metadata.exists(storage):
+    if not _exists(context):
         return Staying()
     root = retention.location_of(context)
     read = retention.reader_of(storage, root)
@@ -153,8 +153,12 @@ def let_go(context: TableContext, paths: Iterable[str]) -> Staying:
 
 def refuse_others(context: TableContext) -> None:
     """Raise an error for metadata of another program, and for damaged metadata: a clean would delete files that they name."""
-    if table_metadata.exists(context.storage):
+    if _exists(context):
         table_metadata.load(context.storage)
+
+
+def _exists(context: TableContext) -> bool:
+    return table_metadata.exists(context.storage, expected=context.options.iceberg.automatic)
 
 
 def _followed(context: TableContext, paths: Iterable[str]) -> tuple[TableMetadata, Staying]:
@@ -237,6 +241,8 @@ class _Step:
             self._begin_again()
         else:
             commits = [self.context.folder.read_commit(instant) for instant in self.work.commits]
+            written = {stat.partition for commit in commits for stat in commit.stats}
+            table_metadata.refuse_partitions(sorted(written), self.context.table)
             added = {
                 i.requested_time: added_by(one, version.root) for i, one in zip(self.work.commits, commits, strict=True)
             }
