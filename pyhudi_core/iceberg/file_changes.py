@@ -152,13 +152,20 @@ def _rows(context: TableContext, files: Sequence[BaseFile]) -> dict[str, int]:
 def statistics_of(
     context: TableContext, snapshot: Snapshot, files: Sequence[NamedFile], spec: PartitionSpec
 ) -> Statistics:
-    """Return the statistics of these files: the metadata table's, and those of partition columns from the footers of files that have none there."""
+    """Return the statistics of these files: the metadata table's, and those of partition columns from the footers of files that have none there, or
+    cut texts.
+    """
     names = [one.column for one in spec.fields]
     found = {path: dict(known) for path, known in _of_metadata_table(snapshot, files).items()}
-    unknown = [file for file in files if any(name not in found.get(file.path, {}) for name in names)]
+    proved = {path: {name for name in known if not known[name].truncated} for path, known in found.items()}
+    unknown = [file for file in files if not proved.get(file.path, set()).issuperset(names)]
     read = context.runtime.executor.map(lambda file: _of_footer(context, file, names), unknown)
     for file, known in zip(unknown, read, strict=True):
-        found[file.path] = {**known, **found.get(file.path, {})}
+        before = found.get(file.path, {})
+        found[file.path] = {
+            **before,
+            **{name: one for name, one in known.items() if name not in proved.get(file.path, ())},
+        }
     return found
 
 

@@ -19,7 +19,7 @@ from support.iceberg_tables import SCHEMA, data, made, same
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import UnsupportedTableError
-from pyhudi_core.iceberg import manifests, sync, table_metadata, tree
+from pyhudi_core.iceberg import file_changes, manifests, sync, table_metadata, tree
 from pyhudi_core.iceberg.bounds import encoded
 from pyhudi_core.iceberg.columns import columns_of
 from pyhudi_core.iceberg.file_changes import every_file
@@ -362,6 +362,30 @@ def test_folders_of_times_are_truncations_where_statistics_prove_it(tmp_path: Pa
     kept = list(found.scan(row_filter=f"at < {20_000 * day}").plan_files())
     assert len(kept) == 1, "without statistics in the metadata table the footers prove it"
     assert len(iceberg_rows(table.location, row_filter="at is null")) == 1
+
+
+def test_a_long_text_whose_statistics_are_cut_is_proved_by_the_footer(tmp_path: Path) -> None:
+    table = made(tmp_path, hoodie__metadata__index__column__stats__enable=True)
+    long = "x" * 70
+    table.insert(data((9, long, 1.0)))
+    table.iceberg.sync()
+    (task,) = iceberg_table(table.location).scan(row_filter=f"day = '{long}'").plan_files()
+    assert task.file.spec_id == 1
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["first sync", "later sync"])
+def test_a_plan_reads_no_footer(first: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = made(tmp_path, hoodie__metadata__index__column__stats__enable=False)
+    if not first:
+        table.iceberg.sync()
+        table.upsert(data((1, "a", 9.0)))
+    read: list[str] = []
+    real = file_changes._of_footer
+    monkeypatch.setattr(file_changes, "_of_footer", lambda *given: read.append(given[1].path) or real(*given))
+    assert table.iceberg.plan(first=True)
+    assert read == []
+    table.iceberg.sync()
+    assert read
 
 
 BOUNDS: list[tuple[str, Any]] = [
