@@ -424,7 +424,7 @@ def test_metadata_of_another_program_is_refused_and_no_clean_deletes_what_it_nam
     files = sorted(Path(table.location).rglob("*.parquet"))
     refused = table.cleaning.plan().refused
     assert refused is not None and "another program" in refused.error.message
-    with pytest.raises(UnsupportedTableError, match="Move the folder metadata/ away"):
+    with pytest.raises(UnsupportedTableError, match="To begin again, move the files"):
         table.cleaning.run()
     assert sorted(Path(table.location).rglob("*.parquet")) == files
     assert not table.timeline.pending.instants, "no plan waits for ever"
@@ -485,11 +485,14 @@ def test_a_folder_of_that_name_that_another_program_uses_is_refused_by_its_first
     table = made(tmp_path)
     folder = Path(table.location, "metadata")
     folder.mkdir()
-    for name in ("b.parquet", "00000-a.metadata.json"):
+    for name, what in (
+        ("00000-a.metadata.json", "has Iceberg metadata of another program: 00000-a.metadata.json"),
+        ("b.parquet", "has partitions or tables: it has b.parquet"),
+    ):
         folder.joinpath(name).touch()
-    with pytest.raises(UnsupportedTableError, match="is in use: it has 00000-a.metadata.json") as refused:
-        table.iceberg.sync()
-    assert refused.value.path == "metadata/00000-a.metadata.json"
+        with pytest.raises(UnsupportedTableError, match=what) as refused:
+            table.iceberg.sync()
+        assert refused.value.path == f"metadata/{name}"
     assert len(list(folder.iterdir())) == 2
 
 
