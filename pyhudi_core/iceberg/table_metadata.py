@@ -15,7 +15,6 @@ from typing import Any
 
 from pyhudi_core.errors import CorruptionError, ObjectNotFoundError, UnsupportedTableError
 from pyhudi_core.iceberg.columns import IcebergColumns
-from pyhudi_core.model.file_names import parse_data_file
 from pyhudi_core.model.instant import is_time
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.transaction.publication import create_once
@@ -287,7 +286,7 @@ def _refuse_others(storage: Storage) -> None:
 
 
 def _is_of_hudi(name: str) -> bool:
-    return name.startswith(".hoodie") or name.endswith(".parquet") or parse_data_file(name) is not None
+    return name.startswith(".hoodie") or ".log." in name or name.endswith((".parquet", ".orc", ".hfile"))
 
 
 def refuse_partitions(partitions: Iterable[str], table: str) -> None:
