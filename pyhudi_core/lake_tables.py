@@ -191,7 +191,8 @@ class Lake:
         )
         context = opened.context()
         self._refuse_others(storage, old, target)
-        refuse_inside(open_storage(self.location_of(new), self.storage_options), context.runtime.executor)
+        target_storage = open_storage(self.location_of(new), self.storage_options)
+        refuse_inside(target_storage, context.runtime.executor, context.storage.location)
         with holding_lock(context, f"rename to {new}") as holding:
             _refuse_writers(context)
             try:

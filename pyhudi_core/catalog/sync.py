@@ -6,8 +6,8 @@ repeated: an existing partition is not added, and a missing one is not dropped.
 
 If two syncs run concurrently, and one of them finds changed parameters before its last step, it begins again. It compares all partitions then: it may
 have changed a partition after the other sync did, and the parameters say that the catalog has the commits of both. Before a sync drops partitions,
-it says so in the entry (`DROPS_PARTITIONS`). If it dies, it may have dropped a partition that a later sync has added; so the next syncs compare all
-partitions. They remove the parameter after `_DEAD_MS`: until then the sync may be alive.
+it says so in the entry: it adds its mark to `DROPS_PARTITIONS`, and removes this mark alone at its end. If it dies, it may have dropped a partition
+that a later sync has added; so the next syncs compare all partitions. They remove the mark after `_DEAD_MS`: until then the sync may be alive.
 
 A table of the same name that belongs to another table is refused, and nothing in the catalog is changed. A sync reads the entry again before it
 changes the entry or its partitions, and before its last step: if another program has changed the entry, or created it again, the sync begins again.
@@ -44,6 +44,10 @@ TRIES = 5
 _T = TypeVar("_T")
 Progress = Callable[[str, int, int], object]
 _DEAD_MS = 3_600_000
+_MOST_MARKS = 40
+"""The maximum number of marks in an entry: a metastore takes 4000 letters."""
+_BETWEEN = ";"
+_MOST_DIGITS = 18
 _MARKS = (names.LAST_COMMIT, names.LAST_COMPLETION, names.LAST_RESTORE)
 
 
@@ -59,8 +63,7 @@ class TableChanges:
         add, change, drop: partitions to add, to change and to drop.
         marks: the parameters that name the commit of the sync; empty if they are up to date.
         reason: why all partitions were compared; empty if comparing the partitions of the new commits was enough.
-        dead: the parameter of a sync that died while it dropped partitions, which this one removes; empty for none.
-        said: whether the entry says already that partitions are dropped, since a short time.
+        dead: the marks (`DROPS_PARTITIONS`) of syncs that died while they dropped partitions, which this one removes.
     """
 
     wanted: CatalogTable
@@ -72,8 +75,7 @@ class TableChanges:
     drop: tuple[Values, ...] = ()
     marks: Mapping[str, str] = field(default_factory=dict)
     reason: str = ""
-    dead: str = ""
-    said: bool = False
+    dead: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         due = self.altered or self.add or self.change or self.drop or self.marks or self.dead
@@ -149,7 +151,8 @@ def carry_out(catalog: Catalog, changes: TableChanges, batch: int, progress: Pro
     """Make the changes of one table. Return False if another process changed the table in the meantime; then compare its partitions again. ``own``:
     names this sync.
     """
-    if not changes:
+    is_marked = changes.there is not None and own in _dropping(changes.there)  # by an attempt that began again
+    if not changes and not is_marked:
         return True
     table = changes.wanted
     if changes.there is None:
@@ -170,14 +173,13 @@ def carry_out(catalog: Catalog, changes: TableChanges, batch: int, progress: Pro
             step(table, piece)
             done += len(piece)
             progress(table.full_name, done, everything)
-    says = bool(changes.drop) and not changes.said
-    if says and not _set(catalog, changes, {names.DROPS_PARTITIONS: own}):
+    if changes.drop and not is_marked and not _set(catalog, changes, begun=own):
         return False
     for values in _batches(changes.drop, batch):
         catalog.drop(table, values)
         done += len(values)
         progress(table.full_name, done, everything)
-    ended = {changes.dead, own if says else ""} - {""}
+    ended = {*changes.dead, *([own] if changes.drop or is_marked else [])}
     return not (changes.marks or ended) or _set(catalog, changes, changes.marks, ended)
 
 
@@ -185,9 +187,15 @@ def _batches(items: Sequence[_T], size: int) -> Iterable[Sequence[_T]]:
     return (items[start : start + size] for start in range(0, len(items), size))
 
 
-def _set(catalog: Catalog, changes: TableChanges, parameters: Mapping[str, str], ended: Collection[str] = ()) -> bool:
-    """Set parameters of the entry, and remove `DROPS_PARTITIONS` if it has one of the values ``ended``. Returns False if another sync has recorded
-    a commit meanwhile, or the table is another one now.
+def _set(
+    catalog: Catalog,
+    changes: TableChanges,
+    parameters: Mapping[str, str] | None = None,
+    ended: Collection[str] = (),
+    begun: str = "",
+) -> bool:
+    """Set parameters of the entry; in `DROPS_PARTITIONS`, remove the marks ``ended`` and add the mark ``begun``. Returns False if another sync has
+    recorded a commit meanwhile, or the table is another one now.
     """
     table, before = changes.wanted, changes.there
     now = catalog.table(table.database, table.name)
@@ -195,8 +203,10 @@ def _set(catalog: Catalog, changes: TableChanges, parameters: Mapping[str, str],
         return False
     if not same_place(now.location, (before or table).location) or (before and now.created != before.created):
         return False
-    kept = {name: text for name, text in now.parameters.items() if name != names.DROPS_PARTITIONS or text not in ended}
-    return _altered(catalog, replace(now, parameters={**kept, **parameters}))
+    dropping = [one for one in (*_dropping(now), begun) if one and one not in ended][-_MOST_MARKS:]
+    kept = {name: text for name, text in now.parameters.items() if name != names.DROPS_PARTITIONS}
+    said = {names.DROPS_PARTITIONS: _BETWEEN.join(dropping)} if dropping else {}
+    return _altered(catalog, replace(now, parameters={**kept, **said, **(parameters or {})}))
 
 
 def _altered(catalog: Catalog, table: CatalogTable, *, cascade: bool = False) -> bool:
@@ -218,12 +228,20 @@ def _known(table: CatalogTable) -> dict[str, str]:
     return _marks(table) | ({} if dropping is None else {names.DROPS_PARTITIONS: dropping})
 
 
-def _dropping(context: TableContext, there: CatalogTable) -> tuple[str, bool]:
-    """Return `TableChanges.dead` and `TableChanges.said`."""
-    found = there.parameters.get(names.DROPS_PARTITIONS, "")
-    began = found.partition(" ")[0]
-    age_ms = context.runtime.clock.now_ms() - int(began) if began.isdecimal() else _DEAD_MS
-    return (found if age_ms >= _DEAD_MS else ""), bool(found) and age_ms < _DEAD_MS // 2
+def _dropping(there: CatalogTable) -> list[str]:
+    """Return the marks of syncs that drop partitions."""
+    return [one for one in there.parameters.get(names.DROPS_PARTITIONS, "").split(_BETWEEN) if one]
+
+
+def _dead(context: TableContext, there: CatalogTable) -> tuple[str, ...]:
+    """Return the marks of dead syncs. A time far in the future is that of a wrong clock."""
+    now_ms = context.runtime.clock.now_ms()
+    return tuple(one for one in _dropping(there) if abs(now_ms - _began(one)) >= _DEAD_MS)
+
+
+def _began(mark: str) -> int:
+    began = mark.partition(" ")[0]
+    return int(began) if began.isdecimal() and len(began) <= _MOST_DIGITS else 0
 
 
 def _new(context: TableContext, state: Snapshot, tables: Iterable[CatalogTable]) -> tuple[TableChanges, ...]:
@@ -306,7 +324,7 @@ def _changes(
         marks = {}
     add, change, drop = partitions.add, partitions.change, partitions.drop
     return TableChanges(
-        table, there, tuple(what), cascade, add, change, drop, marks, folders.reason, *_dropping(context, there)
+        table, there, tuple(what), cascade, add, change, drop, marks, folders.reason, _dead(context, there)
     )
 
 

@@ -23,7 +23,7 @@ LAST_COMMIT, LAST_COMPLETION = "last_commit_time_sync", "last_commit_completion_
 LAST_RESTORE = "pyhudi.last.restore.sync"
 """The completion time of the newest restore that a sync has seen. Hudi's tool does not change it."""
 DROPS_PARTITIONS = "pyhudi.drops.partitions"
-"""Set before a sync drops partitions, and removed at its end: the time in milliseconds, and a name of the sync."""
+"""The marks of syncs that drop partitions, separated by semicolons: each the time in milliseconds, and a name of the sync."""
 AS_READ_OPTIMIZED = "hoodie.query.as.ro.table"
 
 

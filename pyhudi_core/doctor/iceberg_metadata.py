@@ -8,41 +8,70 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
 from collections.abc import Iterable
 
 from pyhudi_core.doctor.examination import Examination
+from pyhudi_core.doctor.files import in_newest_slices, named_by
 from pyhudi_core.doctor.kinds import Area, FindingKind
 from pyhudi_core.doctor.listing import Listed
-from pyhudi_core.errors import CorruptAvroError
+from pyhudi_core.errors import CorruptAvroError, ObjectNotFoundError
 from pyhudi_core.iceberg import manifests, retention, table_metadata
-from pyhudi_core.iceberg.table_metadata import FOLDER, UNREADABLE, TableMetadata, is_metadata, version_path
+from pyhudi_core.iceberg.table_metadata import AGAIN, ANEW, FOLDER, UNREADABLE, TableMetadata, is_metadata, version_path
 
 _AREA = Area.FILES
-_OF_CATALOG = re.compile(rf"{FOLDER}/(\d{{1,18}})-[^/]*\.metadata\.json")
+_OF_CATALOG = re.compile(rf"{FOLDER}/(registered|\d{{1,18}})-[^/]*\.metadata\.json")
+_BEHIND = f"Run `pyhudi iceberg LOCATION`: the snapshot is behind the table. If this stays: {AGAIN}"
+_GZIP = 31
+"""The parameter of zlib for data with gzip's header."""
 
 
 def examine(exam: Examination, listed: Listed) -> None:
     """Examine the newest version, and the newest version of a catalog, if the folder has any."""
     context = exam.context
-    paths = frozenset(info.path for info in listed.others if is_metadata(info.path))
-    if not paths or context is None:
+    infos = [info for info in listed.others if is_metadata(info.path)]
+    if not infos or context is None:
         return
+    paths = frozenset(info.path for info in infos)
     with exam.recording_failures(_AREA, FOLDER):
         own = table_metadata.newest_version(exam.storage)
-        if own:
-            found = _loaded(exam, version_path(own))
-            if found is not None:
-                _examine_named(exam, found, paths, frozenset(listed.files), own)
-        made = {int(match[1]): path for path in paths if (match := _OF_CATALOG.fullmatch(path))}
+        _examine_hint(exam, paths, own)
+        found = _own(exam, own) if own else None
+        if found is not None:
+            _examine_named(exam, found, paths, frozenset(listed.files), own)
+    made = [(info.modified_ms, info.path) for info in infos if _OF_CATALOG.fullmatch(info.path)]
+    with exam.recording_failures(_AREA, FOLDER):
         if made:
-            _loaded(exam, made[max(made)])
+            _examine_catalog(exam, max(made, key=_age)[1])
 
 
-def _loaded(exam: Examination, path: str) -> TableMetadata | None:
-    """Return a version; None, with a finding, for one that is damaged or that another program has made."""
+def _age(made: tuple[int, str]) -> tuple[int, int, str]:
+    """Return what orders the versions of a catalog: its time, and within a millisecond its number; a registration comes first."""
+    match = _OF_CATALOG.fullmatch(made[1])
+    number = match[1] if match else ""
+    return made[0], int(number) if number.isdigit() else -1, made[1]
+
+
+def _examine_hint(exam: Examination, paths: frozenset[str], own: int) -> None:
+    """Report versions without a hint: a sync writes the hint again if the first version is there."""
+    versions = sorted(path for path in paths if table_metadata.is_version(path))
+    if not versions or exam.storage.head(table_metadata.HINT) is not None:
+        return
+    what = "version-hint.text is gone: readers find no Iceberg metadata, and cleans delete files that snapshots name"
+    advice = "Run `pyhudi iceberg LOCATION`: it writes the file again. No data is lost." if own else None
+    exam.add(FindingKind.ICEBERG_DAMAGED, what, versions[-1], what_to_do=advice)
+
+
+def _own(exam: Examination, number: int) -> TableMetadata | None:
+    """Return the table's own version; None, with a finding, for one that is lost or damaged, or that another program has changed."""
+    path = version_path(number)
     try:
         found = TableMetadata(0, json.loads(exam.storage.get(path)))
         what = table_metadata.foreign(found)
+    except ObjectNotFoundError:
+        if table_metadata.newest_version(exam.storage) == number:  # otherwise syncs have deleted it meanwhile
+            exam.add(FindingKind.ICEBERG_DAMAGED, "The newest version of the Iceberg metadata is gone", path)
+        return None
     except UNREADABLE as error:
         exam.add(FindingKind.ICEBERG_DAMAGED, f"Iceberg metadata cannot be read: {error!s:.200}", path)
         return None
@@ -50,6 +79,21 @@ def _loaded(exam: Examination, path: str) -> TableMetadata | None:
         exam.add(FindingKind.ICEBERG_FOREIGN, f"Another program has changed Iceberg metadata: {what} is not ours", path)
         return None
     return found
+
+
+def _examine_catalog(exam: Examination, path: str) -> None:
+    """Report a version of a catalog that another program has changed, or that cannot be read: the table's own metadata is not concerned."""
+    try:
+        body = exam.storage.get(path)
+        if path.endswith(".gz.metadata.json"):
+            body = zlib.decompressobj(_GZIP).decompress(body, exam.limits.metadata_bytes)
+        what = table_metadata.foreign(TableMetadata(0, json.loads(body)))
+    except (*UNREADABLE, zlib.error) as error:
+        what = f"A catalog's version of the table cannot be read: {error!s:.200}"
+        exam.add(FindingKind.ICEBERG_FOREIGN, what, path, what_to_do=ANEW)
+        return
+    if what:
+        exam.add(FindingKind.ICEBERG_FOREIGN, f"Another program has changed Iceberg metadata: {what} is not ours", path)
 
 
 def _examine_named(
@@ -70,13 +114,20 @@ def _examine_named(
             lambda path: _named(exam, path, root, "data_file"), [path for path in newest if path not in lost]
         )
         data = frozenset(path for files in read for path in files)
-        lost += _lost(exam, data, data_files)
+        data_lost = _lost(exam, data, data_files)
     except (*UNREADABLE, CorruptAvroError) as error:
         exam.add(FindingKind.ICEBERG_DAMAGED, f"Iceberg metadata cannot be read: {error!s:.200}", FOLDER)
         return
-    if lost and exam.storage.head(version_path(own + 1)) is None:  # otherwise a process has removed snapshots meanwhile
+    if (lost or data_lost) and exam.storage.head(
+        version_path(own + 1)
+    ) is None:  # otherwise a process has removed snapshots meanwhile
         for path in lost:
             exam.add(FindingKind.ICEBERG_DAMAGED, "A file that the Iceberg metadata names is gone", path)
+        needed = frozenset(in_newest_slices(named_by(None, exam.commits))) if data_lost else frozenset()
+        for path in data_lost:
+            if path not in needed:  # otherwise it is a missing file of the table itself, which has its own finding
+                what = "A data file of the newest Iceberg snapshot is gone, and the table does not need it any more"
+                exam.add(FindingKind.ICEBERG_DAMAGED, what, path, what_to_do=_BEHIND)
 
 
 def _lost(exam: Examination, wanted: Iterable[str], listed: frozenset[str]) -> list[str]:

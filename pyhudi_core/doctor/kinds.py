@@ -326,12 +326,14 @@ USUAL: dict[FindingKind, Usual] = {
     FindingKind.ICEBERG_DAMAGED: Usual(
         Area.FILES,
         _ERROR,
-        "Readers of Iceberg fail, and cleans and syncs are refused: delete the folder metadata/, and run `pyhudi iceberg LOCATION`. No data is lost.",
+        "Readers of Iceberg fail, and cleans and syncs are refused: delete the files *.metadata.json, *.avro and version-hint.text in"
+        " metadata/ and nothing else, and run `pyhudi iceberg LOCATION`. No data is lost.",
     ),
     FindingKind.ICEBERG_FOREIGN: Usual(
         Area.FILES,
         _WARNING,
-        "A sync takes nothing over from there. If metadata/ itself is changed, move it away; in a catalog, take the name out without a purge."
+        "A sync takes nothing over from there. If v*.metadata.json is changed, move *.metadata.json, *.avro and version-hint.text in metadata/ away;"
+        " in a catalog, take the name out without a purge."
         " Then sync again.",
     ),
     FindingKind.PARTITION_WITHOUT_METAFILE: Usual(

@@ -14,15 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from pyhudi_core.errors import HudiError, InvalidOptionError, TableError, UnsupportedTableError, from_extra
 from pyhudi_core.iceberg import retention, table_metadata
-from pyhudi_core.iceberg.table_metadata import TableMetadata
+from pyhudi_core.iceberg.table_metadata import ANEW, TableMetadata
 from pyhudi_core.model.masking import masked_text
 from pyhudi_core.opened_table.table_context import TableContext
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
-
-_ANEW = "Take the name out of the catalog without a purge (drop_table of pyiceberg), and sync again: the sync registers the table anew."
 
 
 def refuse_unfit(catalog: object, name: str) -> None:
@@ -74,7 +72,7 @@ def bring(context: TableContext, metadata: TableMetadata, catalog: Catalog | str
             raise TableError(
                 f"The table {name} of the catalog names a metadata file that is gone: {masked_text(str(error)):.300}",
                 table=context.table,
-                hint=f"The table was moved or dropped, or its folder metadata/ was deleted. {_ANEW}",
+                hint=f"The table was moved or dropped, or its Iceberg metadata was deleted. {ANEW}",
             ) from error
         return _update(context, opened, there, metadata, name)
     except HudiError:
@@ -115,7 +113,7 @@ def _refuse_foreign(context: TableContext, ours: Any, there: Table, name: str) -
     raise UnsupportedTableError(
         what,
         table=context.table,
-        hint=f"Nothing was changed in the catalog. Choose another name. Or give the name up, with what is written there: {_ANEW}",
+        hint=f"Nothing was changed in the catalog. Choose another name. Or give the name up, with what is written there: {ANEW}",
     )
 
 

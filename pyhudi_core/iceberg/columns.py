@@ -21,7 +21,7 @@ from pyhudi_core.model.meta_fields import META_FIELDS, OPERATION
 Path = tuple[str, ...]
 _REWRITE = (
     "Nothing was written. Write all rows again while no other process writes: table.insert_overwrite_table(table.scan(meta=False).to_arrow()). Then "
-    "delete the folder metadata/, and sync again."
+    "delete the files *.metadata.json, *.avro and version-hint.text in metadata/ and nothing else, and sync again."
 )
 _META = (*META_FIELDS, OPERATION)
 _WIDER = {("int", "long"), ("float", "double")}

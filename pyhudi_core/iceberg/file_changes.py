@@ -18,6 +18,7 @@ from pyhudi_core.iceberg.bounds import encoded
 from pyhudi_core.iceberg.columns import IcebergColumns
 from pyhudi_core.iceberg.manifests import ADDED, Entry
 from pyhudi_core.iceberg.partition_spec import PartitionSpec
+from pyhudi_core.iceberg.table_metadata import refuse_partitions
 from pyhudi_core.iceberg.tree import Key
 from pyhudi_core.metadata_table.names import COLUMN_STATS
 from pyhudi_core.metadata_table.statistics import trusted_stats
@@ -126,6 +127,7 @@ def every_file(context: TableContext, snapshot: Snapshot) -> list[NamedFile]:
     """Return the newest base file of each file group of a state. If no commit has the number of rows of a file, its footer is read."""
     view = snapshot.view
     partitions = view.partitions()
+    refuse_partitions(partitions, context.table)
     view.prepare(partitions)
     slices = [piece for partition in partitions for piece in view.base_slices(partition) if piece.base is not None]
     stats = {piece.base.path: piece.stat for piece in slices if piece.base is not None}
@@ -150,13 +152,20 @@ def _rows(context: TableContext, files: Sequence[BaseFile]) -> dict[str, int]:
 def statistics_of(
     context: TableContext, snapshot: Snapshot, files: Sequence[NamedFile], spec: PartitionSpec
 ) -> Statistics:
-    """Return the statistics of these files: the metadata table's, and those of partition columns from the footers of files that have none there."""
+    """Return the statistics of these files: the metadata table's, and those of partition columns from the footers of files that have none there, or
+    cut texts.
+    """
     names = [one.column for one in spec.fields]
     found = {path: dict(known) for path, known in _of_metadata_table(snapshot, files).items()}
-    unknown = [file for file in files if any(name not in found.get(file.path, {}) for name in names)]
+    proved = {path: {name for name in known if not known[name].truncated} for path, known in found.items()}
+    unknown = [file for file in files if not proved.get(file.path, set()).issuperset(names)]
     read = context.runtime.executor.map(lambda file: _of_footer(context, file, names), unknown)
     for file, known in zip(unknown, read, strict=True):
-        found[file.path] = {**known, **found.get(file.path, {})}
+        before = found.get(file.path, {})
+        found[file.path] = {
+            **before,
+            **{name: one for name, one in known.items() if name not in proved.get(file.path, ())},
+        }
     return found
 
 

@@ -119,9 +119,10 @@ def _time_based(config: TableConfig, columns: IcebergColumns, schema: pa.Schema)
         folders = TimestampFolders.of(config.raw)
     except UnsupportedTableError:
         return none
-    letters = set(re.findall("%.", folders.output))
+    named = re.findall("%.", folders.output)
+    letters = set(named)
     finest = max(letters, key=_ORDER.index, default="")
-    complete = letters == {*_ORDER[: len(letters)]}
+    complete = sorted(named) == sorted(_ORDER[: len(named)])  # strptime takes no part of a time twice
     if kind not in ("int", "long") or not folders.micros or not complete or finest not in _UNITS:
         return none
     width, rest = divmod(_UNITS[finest], folders.micros)

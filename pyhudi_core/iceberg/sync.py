@@ -51,12 +51,12 @@ class Synced:
 
 
 def to_do(context: TableContext) -> Difference:
-    """Return the work of a sync now. Raises as `sync`: makes the new version, and writes nothing."""
-    return _prepared(context, None)[1]
+    """Return the work of a sync now. Raises as `sync`: makes the new version without statistics, and writes nothing."""
+    return _prepared(context, None, plan=True)[1]
 
 
 def _prepared(
-    context: TableContext, progress: Progress | None
+    context: TableContext, progress: Progress | None, *, plan: bool = False
 ) -> tuple[TableMetadata | None, Difference, _Step | None]:
     """Return the newest version, the work of a sync now, and the sync before its first write; None without work. Raises as `sync`."""
     refuse_unfit(context)
@@ -68,6 +68,7 @@ def _prepared(
             return found, work, None
         try:
             step = _Step.begun(context, found, state, work)
+            step.plan = plan
             step.prepare(progress)
         except ObjectNotFoundError as error:
             retention.refuse_lost(context, found, error)
@@ -127,7 +128,7 @@ def let_go(context: TableContext, paths: Iterable[str]) -> Staying:
     for metadata of another program, and for damaged metadata: it is unknown which files such metadata names.
     """
     storage = context.storage
-    if not table_metadata.exists(storage):
+    if not _exists(context):
         return Staying()
     root = retention.location_of(context)
     read = retention.reader_of(storage, root)
@@ -153,8 +154,12 @@ def let_go(context: TableContext, paths: Iterable[str]) -> Staying:
 
 def refuse_others(context: TableContext) -> None:
     """Raise an error for metadata of another program, and for damaged metadata: a clean would delete files that they name."""
-    if table_metadata.exists(context.storage):
+    if _exists(context):
         table_metadata.load(context.storage)
+
+
+def _exists(context: TableContext) -> bool:
+    return table_metadata.exists(context.storage, expected=context.options.iceberg.automatic)
 
 
 def _followed(context: TableContext, paths: Iterable[str]) -> tuple[TableMetadata, Staying]:
@@ -200,7 +205,7 @@ def refuse_unfit(context: TableContext) -> None:
 @dataclass(slots=True)
 class _Step:
     """One attempt: the work of a sync, and the new version. ``dropped``: snapshots that the version no longer has; ``beside``: the newest snapshot
-    that it began with.
+    that it began with; ``plan``: whether the version is for a plan, which needs no statistics of files.
     """
 
     context: TableContext
@@ -210,6 +215,7 @@ class _Step:
     beside: list[dict[str, Any]] = field(default_factory=list)
     done: list[Instant] = field(default_factory=list)
     files: int = 0
+    plan: bool = False
 
     @classmethod
     def begun(cls, context: TableContext, found: TableMetadata | None, state: Snapshot, work: Difference) -> _Step:
@@ -237,12 +243,12 @@ class _Step:
             self._begin_again()
         else:
             commits = [self.context.folder.read_commit(instant) for instant in self.work.commits]
+            written = {stat.partition for commit in commits for stat in commit.stats}
+            table_metadata.refuse_partitions(sorted(written), self.context.table)
             added = {
                 i.requested_time: added_by(one, version.root) for i, one in zip(self.work.commits, commits, strict=True)
             }
-            statistics = statistics_of(
-                self.context, state, [file for files in added.values() for file in files], version.spec()
-            )
+            statistics = self._statistics([file for files in added.values() for file in files])
             for place, (instant, commit) in enumerate(zip(self.work.commits, commits, strict=True)):
                 if progress is not None:
                     progress("add commits", place, len(commits))
@@ -251,6 +257,10 @@ class _Step:
         version.metadata.properties[SYNCED] = synced_text(
             (i.requested_time for i in state.timeline.commits), (i.requested_time for i in cleans_of(state.timeline))
         )
+
+    def _statistics(self, files: list[NamedFile]) -> Mapping[str, Any]:
+        version = self.version
+        return {} if self.plan else statistics_of(self.context, version.state, files, version.spec())
 
     # --- snapshots
 
@@ -265,9 +275,7 @@ class _Step:
         version.take_columns(then, min((file.name.requested_time for file in files), default=""))
         if not commits:
             return
-        made = version.made(
-            commits[-1], statistics_of(self.context, state, files, version.spec()), another=bool(self.dropped)
-        )
+        made = version.made(commits[-1], self._statistics(files), another=bool(self.dropped))
         commit = self.context.folder.read_commit(commits[-1])
         version.append(commits[-1], commit, made, {}, dict(map(made.entry, files)))
         self.done, self.files = list(commits), len(files)

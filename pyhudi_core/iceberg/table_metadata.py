@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import copy
 import json
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,7 +33,11 @@ INSTANT, COMPLETED = "hudi.instant", "hudi.completion-time"
 _MOST_DIGITS = 18
 UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
 """What the look at JSON of somebody else raises."""
-AGAIN = "Delete the folder metadata/ of the table, and sync again; no data is lost."
+OWN_FILES = "the files *.metadata.json, *.avro and version-hint.text in metadata/"
+"""The files of the metadata in words. The folder may also be a partition, or have tables, so no advice names the folder."""
+AGAIN = f"Delete {OWN_FILES} of the table and nothing else, and sync again; no data is lost."
+ANEW = "Take the name out of the catalog without a purge (drop_table of pyiceberg), and sync again: the sync registers the table anew."
+_VERSION = re.compile(r"v[0-9]{1,18}\.metadata\.json")
 
 
 def version_path(number: int) -> str:
@@ -42,6 +48,11 @@ def version_path(number: int) -> str:
 def is_metadata(path: str) -> bool:
     """Say whether a file of the table, by its path, belongs to its Iceberg metadata."""
     return path.startswith(f"{FOLDER}/") and path.endswith((".metadata.json", ".avro", "version-hint.text"))
+
+
+def is_version(path: str) -> bool:
+    """Say whether a path is that of a version."""
+    return path.startswith(f"{FOLDER}/") and _VERSION.fullmatch(path.removeprefix(f"{FOLDER}/")) is not None
 
 
 @dataclass(slots=True)
@@ -104,9 +115,11 @@ class TableMetadata:
                 one.pop("parent-snapshot-id", None)
 
 
-def exists(storage: Storage) -> bool:
-    """Say whether the table has Iceberg metadata, by its hint: without the hint readers find no version."""
-    return storage.head(HINT) is not None
+def exists(storage: Storage, *, expected: bool = False) -> bool:
+    """Say whether the table has Iceberg metadata, by its hint: without the hint readers find no version. ``expected``: whether the commits of the
+    table sync it, so that versions whose hint is lost count, too (one more request, only without a hint).
+    """
+    return storage.head(HINT) is not None or (expected and any(map(_VERSION.fullmatch, storage.list_names(FOLDER)[0])))
 
 
 def is_ours(storage: Storage) -> bool:
@@ -209,7 +222,8 @@ def refuse_foreign(found: TableMetadata, table: str) -> None:
         f"The folder metadata/ has Iceberg metadata of another program: {what} was not made by this project",
         table=table,
         path=version_path(found.number),
-        hint="Nothing was changed. Writes go to the Hudi table alone. Move the folder metadata/ away to begin again.",
+        hint=f"Nothing was changed. Writes go to the Hudi table alone. To begin again, move "
+        f"{OWN_FILES} away, and nothing else.",
     )
 
 
@@ -251,12 +265,41 @@ def _refuse_others(storage: Storage) -> None:
             path=FOLDER,
             hint="Nothing was changed. Move the file away, and sync again.",
         )
-    names, _ = storage.list_names(FOLDER)
-    other = [name for name in names if name.startswith(".hoodie") or name.endswith((".metadata.json", ".parquet"))]
-    if other:
+    names, folders = storage.list_names(FOLDER)
+    data = [*folders, *(name for name in names if _is_of_hudi(name))]
+    if data:
+        raise _in_use(storage.location, data[0])
+    if ours := [name for name in names if _VERSION.fullmatch(name)]:
+        raise CorruptionError(
+            "The table has versions of Iceberg metadata, and its version-hint.text is lost or damaged",
+            table=storage.location,
+            path=f"{FOLDER}/{ours[0]}",
+            hint=AGAIN,
+        )
+    if other := [name for name in names if name.endswith(".metadata.json")]:
         raise UnsupportedTableError(
-            f"The folder metadata/ of the table is in use: it has {other[0]}",
+            f"The folder metadata/ of the table has Iceberg metadata of another program: {other[0]}",
             table=storage.location,
             path=f"{FOLDER}/{other[0]}",
-            hint="Iceberg metadata needs this folder. Nothing was changed. Move the file away if no program needs it, and sync again.",
+            hint="Nothing was changed. Move the file away if no program needs it, and sync again.",
         )
+
+
+def _is_of_hudi(name: str) -> bool:
+    return name.startswith(".hoodie") or ".log." in name or name.endswith((".parquet", ".orc", ".hfile"))
+
+
+def refuse_partitions(partitions: Iterable[str], table: str) -> None:
+    """Raise `UnsupportedTableError` if a partition is in the folder of the metadata."""
+    for partition in partitions:
+        if partition.partition("/")[0] == FOLDER:
+            raise _in_use(table, partition.removeprefix(FOLDER).strip("/"))
+
+
+def _in_use(table: str, name: str) -> UnsupportedTableError:
+    return UnsupportedTableError(
+        f"The folder metadata/ of the table is a partition, or has partitions or tables{name and ': it has '}{name}",
+        table=table,
+        path=f"{FOLDER}/{name}".rstrip("/"),
+        hint="Nothing was changed. Iceberg metadata needs this folder for itself, so it cannot be made for this table: read the table with Hudi.",
+    )

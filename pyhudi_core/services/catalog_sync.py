@@ -217,7 +217,8 @@ def _planned(found: sync.CatalogDifference) -> CatalogPlan:
     changes = [f"the database {found.database} is new"] if found.database else []
     for one in due:
         new = ("it is new",) if one.there is None else one.altered
-        changes += [f"{one.wanted.name}: {text}" for text in new]
+        dead = (f"the mark pyhudi.drops.partitions of a dead sync goes: {mark}" for mark in one.dead)
+        changes += [f"{one.wanted.name}: {text}" for text in (*new, *dead)]
     return CatalogPlan(
         tuple(one.wanted.full_name for one in due),
         tuple(changes),

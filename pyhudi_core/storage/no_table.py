@@ -105,16 +105,18 @@ def _is_file(place: str, options: Mapping[str, str]) -> bool:
         return False
 
 
-def refuse_inside(storage: Storage, executor: Executor) -> None:
+def refuse_inside(storage: Storage, executor: Executor, moved_from: str = "") -> None:
     """Raise `TableError` if a new table here would be in the folder of another table, or in a ``.hoodie``: the other table would hide it from lakes,
     and its Iceberg metadata and partitions are there.
 
-    A level that may not be read counts as one without a table.
+    A level that may not be read counts as one without a table. ``moved_from``: the present location of the table; it is already in the folders above
+    that, so these are not asked.
     """
     if isinstance(storage, StorageBelow):
         return  # the table around it was opened for this one
     place, options = storage.location, _options_of(storage)
-    above = list(islice(_levels_above(place), _LEVELS))
+    known = {*_levels_above(moved_from)}
+    above = [level for level in islice(_levels_above(place), _LEVELS) if level not in known]
     found = each(storage, executor, partial(_is_table_at, options), above)
     table = next((level for level, is_there in zip(above, found, strict=True) if is_there), "")
     if table or HOODIE in place.split("/"):
@@ -123,7 +125,8 @@ def refuse_inside(storage: Storage, executor: Executor) -> None:
             if table
             else f"A new table cannot be made here: the location has a part {HOODIE}, which belongs to another table",
             table=place,
-            hint="Nothing was changed. Give the new table a folder of its own, beside the other one.",
+            hint="Nothing was changed. Give the new table a folder of its own, beside the other one."
+            + (f" Or drop {table}, if it was made by mistake: its drop leaves the tables inside it." if table else ""),
         )
 
 

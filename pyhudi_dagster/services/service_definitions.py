@@ -56,7 +56,7 @@ def build_hudi_services(
         clock: returns the current time; for tests.
 
     Raises `InvalidOptionError` for an asset that is not a Hudi table, for two assets of one table, for assets of several lakes, and for
-    quotas of a group without assets.
+    quotas without any group of the assets.
 
     Example:
         .. code-block:: python
@@ -99,13 +99,13 @@ def _service_tables(lake: HudiLakeResource, assets: HudiAssets) -> list[ServiceT
 
 
 def _refuse_unknown_groups(policy: ServicePolicy, tables: Sequence[ServiceTable]) -> None:
+    """Refuse quotas of which none can hold; a policy may have those of other services, too."""
     known = {table.group for table in tables}
-    for group in policy.quotas:
-        if group not in known:
-            raise definition_error(
-                f"ServicePolicy has quotas with {group!r}, but no table of these services is in this group",
-                f"Use some of {', '.join(sorted(known))}: a group is the group_name of an asset.",
-            )
+    if policy.quotas and known.isdisjoint(policy.quotas):
+        raise definition_error(
+            f"ServicePolicy has quotas with {', '.join(map(repr, sorted(policy.quotas)))}, but no table of these services is in such a group",
+            f"Use some of {', '.join(sorted(known))}: a group is the group_name of an asset.",
+        )
 
 
 def _checked_runner(how: ServiceRunner) -> ServiceRunner:

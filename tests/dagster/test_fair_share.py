@@ -146,6 +146,13 @@ def test_a_quota_of_a_group_without_tables_is_refused(lake):
         definitions(lake, *raw, policy=ServicePolicy(quotas={"rwa": 2}))
 
 
+def test_services_may_share_a_policy_with_quotas_of_all_their_groups(lake):
+    raw, gold = (tables(lake, CLUSTERED, (name,), group_name=name) for name in ("raw", "gold"))
+    policy = ServicePolicy(quotas={"raw": 2, "gold": 1})
+    assert definitions(lake, *raw, policy=policy).sensors
+    assert definitions(lake, *gold, policy=policy).sensors
+
+
 def test_a_table_that_cannot_be_read_does_not_keep_a_schedule_from_the_others(lake, kept):
     from pathlib import Path
 

@@ -117,6 +117,21 @@ def test_a_table_below_a_partition_is_in_nobodys_way() -> None:
     assert outer.check().ok and inner.check().ok
 
 
+def test_a_lake_in_a_folder_that_became_a_table_later_renames_its_tables(tmp_path: Path) -> None:
+    lake = hudi.lake(tmp_path / "lake")
+    lake.create("a", PLACES, "id").upsert(_row(1, "de", "bonn"))
+    root = create_plain(str(tmp_path), PLACES, "id", ["land", "city"])
+
+    assert lake.rename("a", "b").scan().count() == 1
+
+    with pytest.raises(TableError, match="in that of the table") as refused:
+        lake.create("c", PLACES, "id")
+    assert "drop leaves the tables inside it" in str(refused.value.hint)
+    root.drop()
+    lake.create("c", PLACES, "id")
+    assert lake.table("b").scan().count() == 1
+
+
 INSIDE = ("inner", "metadata", "de", "de/bonn", "de/bonn/x", ".hoodie/x", ".hoodie/metadata/x")
 
 

@@ -19,7 +19,7 @@ from support.iceberg_tables import SCHEMA, data, made, same
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import UnsupportedTableError
-from pyhudi_core.iceberg import manifests, sync, table_metadata, tree
+from pyhudi_core.iceberg import file_changes, manifests, sync, table_metadata, tree
 from pyhudi_core.iceberg.bounds import encoded
 from pyhudi_core.iceberg.columns import columns_of
 from pyhudi_core.iceberg.file_changes import every_file
@@ -364,6 +364,30 @@ def test_folders_of_times_are_truncations_where_statistics_prove_it(tmp_path: Pa
     assert len(iceberg_rows(table.location, row_filter="at is null")) == 1
 
 
+def test_a_long_text_whose_statistics_are_cut_is_proved_by_the_footer(tmp_path: Path) -> None:
+    table = made(tmp_path, hoodie__metadata__index__column__stats__enable=True)
+    long = "x" * 70
+    table.insert(data((9, long, 1.0)))
+    table.iceberg.sync()
+    (task,) = iceberg_table(table.location).scan(row_filter=f"day = '{long}'").plan_files()
+    assert task.file.spec_id == 1
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["first sync", "later sync"])
+def test_a_plan_reads_no_footer(first: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = made(tmp_path, hoodie__metadata__index__column__stats__enable=False)
+    if not first:
+        table.iceberg.sync()
+        table.upsert(data((1, "a", 9.0)))
+    read: list[str] = []
+    real = file_changes._of_footer
+    monkeypatch.setattr(file_changes, "_of_footer", lambda *given: read.append(given[1].path) or real(*given))
+    assert table.iceberg.plan(first=True)
+    assert read == []
+    table.iceberg.sync()
+    assert read
+
+
 BOUNDS: list[tuple[str, Any]] = [
     ("boolean", True), ("int", -5), ("long", 1 << 40), ("float", 1.5), ("double", -0.25), ("date", dt.date(1969, 12, 30)),
     ("timestamp", dt.datetime(2026, 1, 2, 3, 4, 5, 6)), ("string", "é"), ("decimal(9, 2)", Decimal("-1.28")),
@@ -400,7 +424,7 @@ def test_metadata_of_another_program_is_refused_and_no_clean_deletes_what_it_nam
     files = sorted(Path(table.location).rglob("*.parquet"))
     refused = table.cleaning.plan().refused
     assert refused is not None and "another program" in refused.error.message
-    with pytest.raises(UnsupportedTableError, match="Move the folder metadata/ away"):
+    with pytest.raises(UnsupportedTableError, match="To begin again, move the files"):
         table.cleaning.run()
     assert sorted(Path(table.location).rglob("*.parquet")) == files
     assert not table.timeline.pending.instants, "no plan waits for ever"
@@ -461,11 +485,14 @@ def test_a_folder_of_that_name_that_another_program_uses_is_refused_by_its_first
     table = made(tmp_path)
     folder = Path(table.location, "metadata")
     folder.mkdir()
-    for name in ("b.parquet", "00000-a.metadata.json"):
+    for name, what in (
+        ("00000-a.metadata.json", "has Iceberg metadata of another program: 00000-a.metadata.json"),
+        ("b.parquet", "has partitions or tables: it has b.parquet"),
+    ):
         folder.joinpath(name).touch()
-    with pytest.raises(UnsupportedTableError, match="is in use: it has 00000-a.metadata.json") as refused:
-        table.iceberg.sync()
-    assert refused.value.path == "metadata/00000-a.metadata.json"
+        with pytest.raises(UnsupportedTableError, match=what) as refused:
+            table.iceberg.sync()
+        assert refused.value.path == f"metadata/{name}"
     assert len(list(folder.iterdir())) == 2
 
 

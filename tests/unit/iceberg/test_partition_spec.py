@@ -109,6 +109,8 @@ def test_a_folder_of_times_needs_statistics_that_prove_it(
         ("yyyy-MM-dd", "EPOCHMICROSECONDS", None),
         ("yyyy-MM", "EPOCHMILLISECONDS", None),
         ("MM-dd", "EPOCHMILLISECONDS", None),
+        ("yyyy/yyyy-MM-dd", "EPOCHMILLISECONDS", None),
+        ("yyyy-MM/yyyy-MM-dd", "UNIX_TIMESTAMP", None),
     ],
 )
 def test_units_of_a_fixed_length_are_truncations_and_others_no_fields(
