@@ -312,9 +312,8 @@ class Written:
 
 
 def _stat(values: Sequence[Any]) -> WriteStat:
-    found = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in zip(_STAT, values, strict=True)
-    }
+    pairs = zip(_STAT, values, strict=True)
+    found: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in pairs}
     return WriteStat(**found)
 
 
