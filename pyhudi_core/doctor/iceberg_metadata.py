@@ -20,7 +20,7 @@ from pyhudi_core.iceberg import manifests, retention, table_metadata
 from pyhudi_core.iceberg.table_metadata import AGAIN, ANEW, FOLDER, UNREADABLE, TableMetadata, is_metadata, version_path
 
 _AREA = Area.FILES
-_OF_CATALOG = re.compile(rf"{FOLDER}/(registered|\d{{1,18}})-[^/]*\.metadata\.json")
+_OF_CATALOG = re.compile(rf"{FOLDER}/(registered|[0-9]{{1,18}})-[^/]*\.metadata\.json")
 _BEHIND = f"Run `pyhudi iceberg LOCATION`: the snapshot is behind the table. If this stays: {AGAIN}"
 _GZIP = 31
 """The parameter of zlib for data with gzip's header."""
@@ -48,8 +48,7 @@ def examine(exam: Examination, listed: Listed) -> None:
 def _age(made: tuple[int, str]) -> tuple[int, int, str]:
     """Return what orders the versions of a catalog: its time, and within a millisecond its number; a registration comes first."""
     match = _OF_CATALOG.fullmatch(made[1])
-    number = match[1] if match else ""
-    return made[0], int(number) if number.isdigit() else -1, made[1]
+    return made[0], int(match[1]) if match and match[1] != "registered" else -1, made[1]
 
 
 def _examine_hint(exam: Examination, paths: frozenset[str], own: int) -> None:

@@ -162,7 +162,9 @@ def load(storage: Storage) -> TableMetadata | None:
         _refuse_malformed(found)
     except (*UNREADABLE, ObjectNotFoundError) as error:
         raise CorruptionError(
-            f"The table's Iceberg metadata cannot be read: {error!s:.200}",
+            "The newest version of the table's Iceberg metadata is gone"
+            if isinstance(error, ObjectNotFoundError)
+            else f"The table's Iceberg metadata cannot be read: {error!s:.200}",
             table=storage.location,
             path=path,
             hint=AGAIN,
