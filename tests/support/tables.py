@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 
@@ -36,6 +37,12 @@ def make(
     """A new table with `partition_by="day"` and without a metadata table, unless the test passes something else."""
     arguments.setdefault("partition_by", "day" if "day" in schema.names else ())
     return create_plain(location, schema, record_key, storage_options=FAST, **arguments)
+
+
+def make_inside(location: str, **arguments: Any) -> hudi.HudiTable:
+    """A new table in the folder of another one, as programs make it that do not refuse this."""
+    with patch("pyhudi_core.opening.refuse_inside"):
+        return make(location, **arguments)
 
 
 def reopen(table: hudi.HudiTable, **options: object) -> hudi.HudiTable:

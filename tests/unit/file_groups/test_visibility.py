@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from support.tables import make, orders, rows
+from support.tables import make, make_inside, orders, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.file_groups.listing import FixedListing, StorageListing
@@ -272,7 +272,7 @@ def test_partitions_of_a_network_storage_are_listed_so_many_at_once(executor: Ex
 
 
 def test_the_partitions_of_a_table_inside_the_folder_are_not_this_tables(location: str) -> None:
-    table, inner = make(location), make(f"{location}/inner")
+    table, inner = make(location), make_inside(f"{location}/inner")
     inner.upsert(orders((1, "b", 1.0)))
     table.upsert(orders((2, "a", 1.0)))
     storage = table._opened.storage

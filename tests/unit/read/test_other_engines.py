@@ -154,7 +154,7 @@ def test_duckdb_reads_the_list_of_files(tmp_path: Path) -> None:
     table.upsert(pa.table({"id": [4], "day": ["c"], "note": ["new"]}))
     table.catalog.sync("manifest")
     page = (Path(hudi.__file__).parents[1] / "docs" / "engines.md").read_text()
-    recipe = page[page.index("    SET VARIABLE files") : page.index("The options matter")]
+    recipe = page[page.index("    SET VARIABLE files") : page.index("The options are necessary")]
     first, second = recipe.replace("/lake/orders", table.location).strip().rstrip(";").split(";")
     connection = duckdb.connect()
     connection.execute(first)

@@ -93,7 +93,7 @@ def test_what_is_no_completed_commit_is_refused_and_nothing_is_written(location:
                 table.savepoints.create(wrong)
         assert contents(location) == before
     with pytest.raises(InvalidOptionError, match="no commit"):
-        make(f"{location}/empty").savepoints.create()
+        make(f"{location}_empty").savepoints.create()
 
 
 @pytest.mark.row("N15")

@@ -12,7 +12,7 @@ from support.archival import AUTOMATIC, MANUAL, commits, filled, history_files, 
 from support.disk import contents
 from support.failing import FailingStorage
 from support.homes import context_of
-from support.tables import make, orders, reopen, rows
+from support.tables import make, make_inside, orders, reopen, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.doctor.kinds import FindingKind
@@ -222,7 +222,7 @@ def test_the_fewest_have_to_be_fewer_than_the_most(location: str) -> None:
 def test_a_table_inside_the_folder_keeps_its_files(location: str) -> None:
     """Its files have times that this table does not know, between times that it archives."""
     table, _ = filled(location, 2)
-    inner = make(f"{location}/archive/inner", options=MANUAL)
+    inner = make_inside(f"{location}/archive/inner", options=MANUAL)
     inner.upsert(orders((1, "a", 1.0)))
     inner.insert(orders((2, "a", 1.0)))
     commits(table, 6)

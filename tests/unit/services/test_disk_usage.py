@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from support.metadata_tables import build
-from support.tables import make, orders, reopen
+from support.tables import make, make_inside, orders, reopen
 
 import pyhudi_core as hudi
 from pyhudi_core.cli.main import main
@@ -88,7 +88,7 @@ def test_files_that_nothing_names_are_counted_apart_however_young(location: str)
 def test_a_write_under_way_and_another_table_inside_are_no_old_versions(location: str) -> None:
     table = table_of_versions(location, "copy_on_write")
     alone = table.disk_usage()
-    make(f"{location}/inside").upsert(orders((1, "a", 1.0)))
+    make_inside(f"{location}/inside").upsert(orders((1, "a", 1.0)))
     assert table.disk_usage() == alone
     with table.begin() as write:
         write.write(orders((1, "a", 5.0)))

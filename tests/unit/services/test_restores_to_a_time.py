@@ -91,7 +91,7 @@ def test_a_time_before_every_commit_is_refused_with_the_oldest_one(location: str
         table.restore(NOON - timedelta(days=1))
     assert times[0] in str(caught.value.hint)
     with pytest.raises(InvalidOptionError, match="had completed by"):
-        make(f"{location}/empty").restore(NOON)
+        make(f"{location}_empty").restore(NOON)
 
 
 def test_the_plan_says_which_commit_it_is_and_what_goes_for_good(location: str) -> None:

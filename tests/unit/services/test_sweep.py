@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from support.disk import contents, data_files, files
 from support.metadata_tables import build
 from support.planned_services import interrupted
-from support.tables import make, orders, reopen, rows
+from support.tables import make, make_inside, orders, reopen, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.cli.main import main
@@ -223,7 +223,7 @@ def test_files_that_readers_take_for_archived_ones_stay(location: str) -> None:
 
 
 def test_a_table_inside_the_folder_is_another_table(table: hudi.HudiTable) -> None:
-    inner = make(f"{table.location}/inner")
+    inner = make_inside(f"{table.location}/inner")
     inner.upsert(orders((1, "a", 1.0)))
     table.upsert(orders((1, "a", 9.0)))  # a later time than those of the inner table
     assert not sweeping(table).sweep.plan()
