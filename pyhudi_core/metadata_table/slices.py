@@ -136,10 +136,6 @@ class MetadataSlices:
         self._listed[partition] = listed
         self._early.add(partition)
 
-    def take_pieces(self, partition: str, pieces: tuple[SlicePiece, ...]) -> None:
-        """Use the slices of a partition that another process or task has found in the same timelines."""
-        self._slices[partition] = pieces
-
     def read_ahead(self, partitions: Iterable[str] = ()) -> None:
         """On a network storage, list the folders of these partitions and of the list of files, and read the small files of the list of files.
 

@@ -67,8 +67,7 @@ class RecordIndexUpdate:
 
     def write(self, engine: Engine | None) -> list[WriteStat]:
         """Write the log files: here for keys in replaced file groups, in tasks of ``engine`` for all others (None: no file was written)."""
-        pieces = self.slices.pieces(names.RECORD_INDEX)
-        groups = len(pieces)
+        groups = len(self.slices.pieces(names.RECORD_INDEX))
         stats: list[WriteStat] = []
         gone = pa.array([], pa.string()) if self.written.moves_all else self._replaced_keys()
         if len(gone):
@@ -84,7 +83,7 @@ class RecordIndexUpdate:
         written = frozenset((stat.partition, stat.file_id) for stat in self.written.stats) | self.written.holders
         time, slices = self.transaction.requested_time, self.slices
         task = _IndexTask(
-            open_runtime, self.place.prefix, time, self.instant_ms, slices.own, slices.data, pieces, replaced, written
+            open_runtime, self.place.prefix, time, self.instant_ms, slices.own, slices.data, replaced, written
         )
         found = routed.map(task, _STAT).collect()
         return stats + [file_stat(**row) for row in found.to_pylist()]
@@ -129,7 +128,6 @@ class _IndexTask:
     Attributes:
         prefix: the folder of the metadata table.
         own, data: the timelines of the metadata table and the data table at the start of the write.
-        pieces: the slices of the record index then.
         replaced: file groups whose keys the write removes.
         written: file groups that the commit names.
     """
@@ -140,15 +138,13 @@ class _IndexTask:
     instant_ms: int
     own: Timeline
     data: Timeline
-    pieces: tuple[SlicePiece, ...]
     replaced: frozenset[Group]
     written: frozenset[Group]
 
     def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         runtime = self.open_runtime()
-        slices = MetadataSlices(runtime.storage, self.own, self.data)
-        slices.take_pieces(names.RECORD_INDEX, self.pieces)
-        index = MetadataTable(slices, (names.RECORD_INDEX,))
+        # The index is listed again: another process may have rebuilt it, and then its files of the start are gone.
+        index = MetadataTable(MetadataSlices(runtime.storage, self.own, self.data), (names.RECORD_INDEX,))
         storage = StorageBelow(runtime.storage, self.prefix)
         writing = LogWriting(storage, self.requested_time, new_token(task.number, runtime.ids))
         index_groups = cache(index.record_groups)
