@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import dagster as dg
 import pytest
 from locks.servers import INSTALLED, gateway, scratch
 from support.spark_connect_server import connect_server
@@ -176,7 +177,6 @@ def cancelled(seen: dict[str, Any], times: int) -> dict[str, Any]:
 def test_a_driver_that_pipes_starts_writes_on_the_cluster_and_its_death_publishes_nothing(
     cluster: StandaloneCluster, tmp_path: Path
 ) -> None:
-    import dagster as dg
     from on_failing_cluster import met
 
     from pyhudi_dagster import HudiLakeResource, HudiPipes, hudi_asset
