@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def refuse_unfit(catalog: object, name: str) -> None:
-    """Raise `InvalidOptionError` for what is no catalog, for a catalog that pyiceberg's configuration does not have, and for a name without a
+    """Raise `InvalidOptionError` if ``catalog`` is not a catalog, if pyiceberg's configuration has no catalog of this name, or if ``name`` has no
     namespace. Sends no request.
     """
     with from_extra("iceberg", "A catalog of Iceberg"):

@@ -33,7 +33,7 @@ def made(connection: Any, name: str, dataset: Any) -> Any:
 def _stored(connection: Any, name: str) -> str:
     """Return what the name is for the connection, ``table`` or ``view``; empty if nothing has it, or a temporary view, which may be ours.
 
-    The connection itself binds the name: it knows its schema and its open transaction, and an open result stays readable.
+    The connection itself resolves the name, because only this connection knows its schema and its open transaction. An open result stays readable.
     """
     quoted = '"' + name.replace('"', '""') + '"'
     kind = _kind(connection, quoted)

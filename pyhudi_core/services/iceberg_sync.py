@@ -141,7 +141,7 @@ class IcebergSync(TableService[IcebergResult]):
             progress: as for `run`.
 
         Raises `UnsupportedTableError` for a table that Iceberg cannot show (the message names the column or the kind of table), and for metadata or a
-        table of another program, which stay unchanged; `InvalidOptionError` for what is no catalog; `TableError` if the catalog refuses.
+        table of another program, which stay unchanged; `InvalidOptionError` if ``catalog`` is not a catalog; `TableError` if the catalog refuses.
         """
         if name or catalog is not None:
             catalogs.refuse_unfit(catalog, name)
