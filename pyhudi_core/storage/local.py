@@ -336,7 +336,8 @@ class LocalStorage(Storage):
         """Write the bytes to a temporary file in the same folder, then rename it to the target."""
         for _ in range(_SWEPT):
             try:
-                target, temporary, found = self._write_temporary(path, data)
+                target, temporary = self._write_temporary(path, data)
+                found = os.stat(temporary)
                 publish(temporary, target)
             except FileNotFoundError:
                 continue  # this process paused, and another one removed the file as abandoned; nothing was published yet
@@ -357,13 +358,13 @@ class LocalStorage(Storage):
             except OSError as error:
                 raise refusal(error, self._location, path, done=True) from error
 
-    def _write_temporary(self, path: str, data: bytes) -> tuple[str, str, os.stat_result]:
+    def _write_temporary(self, path: str, data: bytes) -> tuple[str, str]:
         target = self._resolve(path)
         try:
-            return target, *files.write_temporary(target, data, self._fsync)
+            return target, files.write_temporary(target, data, self._fsync)
         except FileNotFoundError:
             self._make_room(path, target)
-        return target, *files.write_temporary(target, data, self._fsync)
+        return target, files.write_temporary(target, data, self._fsync)
 
     def _children(self, folder: str) -> Folder:
         """Return the children of a folder. Without cleaning a folder contains every version of every file, so the loop does little for each file."""

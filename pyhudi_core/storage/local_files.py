@@ -140,20 +140,20 @@ def remove_checksum(path: str) -> None:
             raise
 
 
-def write_temporary(path: str, data: bytes, fsync: bool) -> tuple[str, os.stat_result]:
-    """Write the bytes to a temporary file in the folder of the path; return its name and its facts. The folder must exist."""
+def write_temporary(path: str, data: bytes, fsync: bool) -> str:
+    """Write the bytes to a temporary file in the folder of the path and return its name. The folder must exist."""
     temporary = temporary_beside(path)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
         write_all(descriptor, memoryview(data))
         if fsync:
             os.fsync(descriptor)
-        return temporary, os.fstat(descriptor)
     except BaseException:
         discard(temporary)
         raise
     finally:
         os.close(descriptor)
+    return temporary
 
 
 def write_all(descriptor: int, view: memoryview) -> None:
