@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import socket
 import ssl
-import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from support.accepting import AcceptingServer
 from support.certificates import certificate
 
 import pyhudi_core as hudi
@@ -30,37 +29,22 @@ AWS = {"region": "us-east-1", "access_key_id": "AKIDEXAMPLE", "secret_access_key
 _HIVE = "hoodie.write.lock.hivemetastore."
 
 
-class SecureServer:
+class SecureServer(AcceptingServer):
     """Makes TLS connections, and ends them; of PostgreSQL it knows the answer to the question for TLS. ``tls`` None: it answers in clear text."""
 
     def __init__(self, tls: ssl.SSLContext | None, postgres: bool) -> None:
         self._tls, self._postgres = tls, postgres
-        self.socket = socket.create_server(("127.0.0.1", 0))
-        self.port = self.socket.getsockname()[1]
-        self._thread = threading.Thread(target=self._serve)
-        self._thread.start()
+        super().__init__(self._secure)
 
-    def _serve(self) -> None:
-        while True:
-            try:
-                connection, _ = self.socket.accept()
-            except OSError:
-                return
-            with connection, suppress(OSError):
-                connection.settimeout(2)
-                if self._postgres:
-                    connection.recv(8)
-                    connection.sendall(b"S")
-                if self._tls is None:
-                    connection.recv(1)
-                    connection.sendall(b"HTTP/1.1 400 Bad\r\n\r\n")
-                else:
-                    self._tls.wrap_socket(connection, server_side=True).recv(1_000)
-
-    def close(self) -> None:
-        self.socket.shutdown(socket.SHUT_RDWR)
-        self.socket.close()
-        self._thread.join(10)
+    def _secure(self, connection: socket.socket) -> None:
+        if self._postgres:
+            connection.recv(8)
+            connection.sendall(b"S")
+        if self._tls is None:
+            connection.recv(1)
+            connection.sendall(b"HTTP/1.1 400 Bad\r\n\r\n")
+        else:
+            self._tls.wrap_socket(connection, server_side=True).recv(1_000)
 
 
 def _bundle(ca: str, key: str = "ca_bundle") -> dict[str, str]:

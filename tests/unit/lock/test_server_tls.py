@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import socket
 import ssl
-import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from support.accepting import AcceptingServer
 from support.certificates import certificate
 from support.tables import ORDERS
 
@@ -26,35 +25,20 @@ pytest.importorskip("pymetastore", reason="an extra")
 SECRET = "very-secret"
 
 
-class Server:
-    """Accepts connections, and remembers what each says first: before TLS and inside it. It answers nothing."""
+class Server(AcceptingServer):
+    """Remembers what each connection says first: before TLS and inside it. It answers nothing."""
 
     def __init__(self, tls: ssl.SSLContext | None) -> None:
         self.tls = tls
         self.first: list[bytes] = []
         self.inside: list[bytes] = []
-        self.socket = socket.create_server(("127.0.0.1", 0))
-        self.port = self.socket.getsockname()[1]
-        self.thread = threading.Thread(target=self._serve)
-        self.thread.start()
+        super().__init__(self._listen)
 
-    def _serve(self) -> None:
-        while True:
-            try:
-                connection, _ = self.socket.accept()
-            except OSError:
-                return
-            with connection, suppress(OSError):
-                connection.settimeout(2)
-                self.first.append(connection.recv(5, socket.MSG_PEEK))
-                if self.tls is not None:
-                    with self.tls.wrap_socket(connection, server_side=True) as secret:
-                        self.inside.append(secret.recv(100))
-
-    def close(self) -> None:
-        self.socket.shutdown(socket.SHUT_RDWR)
-        self.socket.close()
-        self.thread.join(10)
+    def _listen(self, connection: socket.socket) -> None:
+        self.first.append(connection.recv(5, socket.MSG_PEEK))
+        if self.tls is not None:
+            with self.tls.wrap_socket(connection, server_side=True) as secret:
+                self.inside.append(secret.recv(100))
 
 
 def zookeeper(port: int) -> dict[str, object]:
