@@ -31,10 +31,11 @@ SYNC_SIZE = 16
 MAX_SCHEMA_BYTES = 1 << 20
 MAX_BYTES = 64 << 20
 """The most bytes of a file that is read, also after decompression."""
+_COMMIT = "Nothing was published. Write larger data files (hoodie.parquet.max.file.size), or write in several commits"
 _SERVICE = "Nothing was changed. Let the service take fewer file groups at a time"
 _WAY_OUT = {
-    "HoodieCommitMetadata": "Nothing was published. Write larger data files (hoodie.parquet.max.file.size), or write in several commits",
-    "HoodieReplaceCommitMetadata": "Nothing was published. Write larger data files (hoodie.parquet.max.file.size), or write in several commits",
+    "HoodieCommitMetadata": _COMMIT,
+    "HoodieReplaceCommitMetadata": _COMMIT,
     "HoodieCleanerPlan": "Nothing was deleted. Clean fewer files at a time: pyhudi.clean.max.files=100000",
     "HoodieCompactionPlan": f"{_SERVICE}: hoodie.compaction.target.io",
     "HoodieRequestedReplaceMetadata": f"{_SERVICE}: hoodie.clustering.plan.strategy.max.num.groups",
