@@ -34,8 +34,8 @@ KINDS = {
 }  # fmt: skip
 """What a text is made of: the piece is repeated."""
 MEGABYTE = 1_000_000
-SECONDS = 1.0
-"""Processor time of a megabyte; it takes about 0.1 s."""
+SECONDS = 3.0
+"""Processor time of a megabyte; it takes 0.1 to 0.7 s on an idle machine."""
 
 
 def _seconds(call: Callable[[], object], enough: float, tries: int = 3) -> float:

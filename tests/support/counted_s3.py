@@ -25,7 +25,7 @@ BUCKET = "lake"
 CREDENTIALS = {"region": "us-east-1", "access_key_id": "AKIDEXAMPLE", "secret_access_key": "very-secret"}
 TICK_S, QUIET_TICKS = 0.004, 8
 """After so many ticks without a new request the answers go out that wait. Requests that are sent at once come closer together. A tick is a turn that
-this process gets, so a busy machine makes all of them longer.
+this process gets, so a busy machine makes all of them longer. `CountedS3.quiet_ticks` sets another number.
 """
 
 
@@ -85,6 +85,7 @@ class CountedS3:
         self._ticks = 0
         self._trace: Trace | None = None
         self.delay_s: float | None = None
+        self.quiet_ticks = QUIET_TICKS
         self.ends = threading.Event()
         self.url = ""
 
@@ -121,13 +122,13 @@ class CountedS3:
 
     def _wait_until_quiet(self) -> None:
         with self._turn:
-            self._turn.wait_for(lambda: not self._answering and self._ticks >= QUIET_TICKS)
+            self._turn.wait_for(lambda: not self._answering and self._ticks >= self.quiet_ticks)
 
     def tick(self) -> None:
         """Let the time pass by which quiet is measured."""
         with self._turn:
             self._ticks += 1
-            if self._ticks >= QUIET_TICKS:
+            if self._ticks >= self.quiet_ticks:
                 self._turn.notify_all()
 
     @contextmanager
