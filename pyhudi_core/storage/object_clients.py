@@ -100,11 +100,12 @@ class Account:
 
 
 class Clients:
-    """The clients of one bucket."""
+    """The clients of one bucket. obstore reads the environment when a client is made; all clients are made with the same environment."""
 
     def __init__(self, account: Account) -> None:
         self.account = account
         self.busy = Busy()
+        self._environment = _environment_of(account)
         self.reached = False
         self._silence = Silence()
         self._first = self._make(timeout=_FIRST)
@@ -143,6 +144,12 @@ class Clients:
 
     def _make(self, retries: int = 0, **timeouts: str) -> Any:
         account = self.account
+        if changed := {name for name, _ in {*self._environment} ^ {*_environment_of(account)}}:
+            names = ", ".join(sorted(changed))
+            raise InvalidOptionError(
+                f"The environment has other values of {names} than when this table of {account.provider.title} was opened",
+                hint="Nothing was written. Open the table again: it then uses the values of now, for every request.",
+            )
         options: dict[str, Any] = {"connect_timeout": _CONNECT, **timeouts}
         if account.endpoint.startswith("http:"):
             options["allow_http"] = True
@@ -268,9 +275,13 @@ class ObjectJudge:
 
 def connect(account: Account) -> Clients:
     """Return the clients for a bucket; no request is sent. A client takes 40 ms to create, so clients are cached."""
-    names = account.provider.environment
-    surroundings = tuple(sorted((name, text) for name, text in os.environ.items() if name.startswith(names)))
-    return _connect(account, surroundings, os.getpid())
+    return _connect(account, _environment_of(account), os.getpid())
+
+
+def _environment_of(account: Account) -> tuple[tuple[str, str], ...]:
+    """Return the variables of the environment that the provider's client reads."""
+    prefix = account.provider.environment
+    return tuple(sorted((name, text) for name, text in os.environ.items() if name.startswith(prefix)))
 
 
 @lru_cache(maxsize=16)

@@ -304,6 +304,18 @@ def test_one_option_under_two_names_has_one_value() -> None:
         open_storage("az://c/t", {"account_name": "a", "account_key": "eA==", "AZURE_STORAGE_ACCOUNT_KEY": "eQ=="})
 
 
+def test_all_clients_of_a_table_have_the_credentials_of_its_opening(
+    store: GoogleStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = open_storage(f"gs://{BUCKET}/environment", store.options)
+    opened.put("small", b"x")
+    monkeypatch.setenv("GOOGLE_SERVICE_ACCOUNT_KEY", "of another account")
+    with pytest.raises(InvalidOptionError, match="GOOGLE_SERVICE_ACCOUNT_KEY") as caught:
+        opened.get("small")
+    assert "of another account" not in str(caught.value)
+    assert "Open the table again" in str(caught.value.hint)
+
+
 def test_a_missing_bucket_and_a_wrong_token_are_said(store: GoogleStore) -> None:
     nowhere = open_storage("gs://nowhere/t", store.options)
     wrong = open_storage(f"gs://{BUCKET}/t", {**store.options, "bearer_token": "other"})
