@@ -69,12 +69,13 @@ _ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("end", "ending_version", "to"), ("until",)),
     **dict.fromkeys(("commit_metadata", "commit_properties", "custom_metadata", "metadata"), ("extra_metadata",)),
     **dict.fromkeys(("session", "spark_session"), ("spark",)),
-    **dict.fromkeys(("batch", "dataframe", "df", "records", "rows", "source"), ("data", "keys")),
+    **dict.fromkeys(("dataframe", "df", "records", "rows", "source"), ("data", "keys")),
     **dict.fromkeys(("validate", "validators"), ("pre_commit",)),
 }
 """For an argument that people try: the arguments that it may mean. The first of them that the function has is suggested."""
 
 _CALLS = {
+    "batch": "table.upsert(data, batch=True): only upserts share commits",
     "batch_size": "table.scan(...).to_batches()",
     "limit": "table.scan(...).limit(n)",
     "order_by": "table.scan(...).to_arrow().sort_by(column)",
