@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc
 from support.fuzzing import MEGABYTE, measured_memory
+from support.speed import slowness
 
 from pyhudi_core.errors import CorruptBaseFileError
 from pyhudi_core.formats.base_file import BaseFileReader, orc_tail
@@ -124,7 +125,7 @@ def test_a_small_orc_file_asks_for_no_more_time_memory_and_calls_than_it_has_byt
     with measured_memory() as memory, pytest.raises(CorruptBaseFileError):
         _ = BaseFileReader(pa.BufferReader(data), "f.orc").row_group_rows
     assert memory.grown < 150 * MEGABYTE
-    assert time.process_time() - started < 1.0
+    assert time.process_time() - started < 1.0 * slowness()
 
 
 def test_a_file_with_very_many_columns_is_opened_in_time_in_proportion_to_their_number() -> None:
@@ -133,4 +134,4 @@ def test_a_file_with_very_many_columns_is_opened_in_time_in_proportion_to_their_
     started = time.process_time()
     opened = BaseFileReader(pa.BufferReader(sink.getvalue()), "f.orc", [f"c{number}" for number in range(3_000)])
     assert [len(batch.schema) for batch in opened.iter_batches()] == [3_000]
-    assert time.process_time() - started < 1.0
+    assert time.process_time() - started < 1.0 * slowness()

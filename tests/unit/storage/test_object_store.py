@@ -15,6 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from support.google_store import BUCKET, GoogleStore, google_store
+from support.speed import slowness
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import (
@@ -364,10 +365,11 @@ def test_a_wrong_address_is_one_error_within_ten_seconds(kind: str) -> None:
                 _DOORS[door](location, options)
             return caught.value, time.monotonic() - begun
 
+        slow = slowness()  # of other work on the machine
         clouds = [(location, door) for location in _CLOUDS for door in _DOORS]
         with ThreadPoolExecutor(len(clouds)) as pool:
             for cloud, (error, seconds) in zip(clouds, pool.map(ask, clouds), strict=True):
-                assert seconds < 10, cloud
+                assert seconds < 10 * slow, cloud
                 assert "endpoint_url" in str(error.hint), cloud
                 assert isinstance(error, StorageStateUnknownError) is (cloud[1] == "write" and kind == "silent"), cloud
 
@@ -383,7 +385,7 @@ def test_missing_credentials_are_one_error_within_ten_seconds(
     begun = time.monotonic()
     with pytest.raises(StorageError, match="(?i)credentials") as caught:
         hudi.open_table(location, options)
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 10 * slowness()
     assert (
         "account_key" in str(caught.value.hint)
         or "AWS_" in str(caught.value.hint)
