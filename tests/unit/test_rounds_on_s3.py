@@ -23,9 +23,6 @@ from pyhudi_core.transaction import decision
 OPTIONS = {"hoodie.time.generator.max_expected_clock_skew_ms": 0}
 ROWS = pa.table({"id": [1, 2], "ts": [1, 1], "day": ["a", "a"], "price": [1.0, 2.0]})
 TRIES = 5
-"""A busy machine sends requests apart from each other that are sent at once, so each try waits twice as long for them as the one before. It never
-sends those at once that wait for another.
-"""
 _numbers = count(1)
 
 
@@ -74,10 +71,20 @@ def a_table(store: CountedS3, table_type: str = "copy_on_write", commits: int = 
     return table
 
 
-def measured(store: CountedS3, operation: Callable[[], object], most: int, requests: int = 1_000) -> Trace:
-    """Return the trace of an operation; of several tries, the first with so few rounds and requests: a busy machine has more of both."""
+def tries(store: CountedS3) -> Iterator[int]:
+    """Yield some times. Each try waits twice as long for further requests as the one before.
+
+    A busy machine sends requests apart from each other that are sent at once. It never sends those at once that wait for another.
+    """
     for number in range(TRIES):
         store.quiet_ticks = QUIET_TICKS << number
+        yield number
+    store.quiet_ticks = QUIET_TICKS
+
+
+def measured(store: CountedS3, operation: Callable[[], object], most: int, requests: int = 1_000) -> Trace:
+    """Return the trace of an operation; of several tries, the first with so few rounds and requests: a busy machine has more of both."""
+    for _ in tries(store):
         with store.traced() as trace:
             operation()
         if trace.rounds <= most and len(trace.requests) <= requests:
@@ -158,7 +165,7 @@ def test_a_read_has_no_more_rounds_after_many_commits(store: CountedS3) -> None:
 
 @pytest.mark.parametrize(("table_type", "requests"), [("copy_on_write", 43), ("merge_on_read", 45)])
 def test_a_first_upsert(store: CountedS3, table_type: str, requests: int) -> None:
-    for _ in range(TRIES):
+    for _ in tries(store):
         table = create(store, new_place(), table_type)
         with store.traced() as trace:
             table.upsert(ROWS)
@@ -180,7 +187,7 @@ FIRST_CALLS: dict[str, tuple[str, int, int, Callable[[HudiTable], object]]] = {
 @pytest.mark.parametrize("what", FIRST_CALLS)
 def test_a_call_that_finds_a_table_as_others_have_left_it(store: CountedS3, what: str) -> None:
     table_type, requests, most, call = FIRST_CALLS[what]
-    for _ in range(TRIES):
+    for _ in tries(store):
         table = a_table(store, table_type)
         if "new handle" in what:
             table = hudi.open_table(table.location, store.options, options=OPTIONS)
@@ -205,7 +212,7 @@ def test_a_token_of_the_state(store: CountedS3) -> None:
 
 def test_under_the_lock_are_the_decision_and_the_publication_of_two_commits(store: CountedS3) -> None:
     table = a_table(store)
-    for _ in range(TRIES):
+    for _ in tries(store):
         with store.traced() as trace:
             table.upsert(row(1))
         held = trace.between("table_lock.json", "PUT")
