@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pyhudi_dagster.lake.info import HudiAssetInfo as HudiAssetInfo
     from pyhudi_dagster.lake.info import hudi_metadata as hudi_metadata
     from pyhudi_dagster.lake.resource import HudiLakeResource as HudiLakeResource
+    from pyhudi_dagster.lake.run_launcher import LocalRunLauncher as LocalRunLauncher
     from pyhudi_dagster.lake.service_settings import Every as Every
     from pyhudi_dagster.lake.service_settings import Keep as Keep
     from pyhudi_dagster.lake.service_settings import OnCron as OnCron
@@ -82,6 +83,7 @@ _HOMES = {
     "HudiTableDefinition": "assets.translator",
     "HudiTranslator": "assets.translator",
     "Keep": "lake.service_settings",
+    "LocalRunLauncher": "lake.run_launcher",
     "OnCron": "lake.service_settings",
     "PerTableJob": "services.service_policy",
     "Reconciled": "observation.reconciling",

@@ -6,12 +6,17 @@ so a change in a new release of Dagster fails there, with the function's name.
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
+from dagster._core.launcher.base import CheckRunHealthResult, WorkerStatus
+from dagster._core.storage.tags import GRPC_INFO_TAG
+
+_THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,3 +158,21 @@ def without_config(resource: dg.ConfigurableResource[Any], about: str) -> dg.Res
     """
     definition = resource.get_resource_definition()
     return definition.configured(definition.config_schema.default_value, description=about)
+
+
+def worker_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> int | None:
+    """Return the process id of a started run if the run is on this machine; otherwise None.
+
+    Uses the tag ``.dagster/grpc_info`` of the default launcher, and the ``pid`` of the event with which the run started.
+    """
+    server = json.loads(run.tags.get(GRPC_INFO_TAG, "{}"))
+    if not server.get("socket") and server.get("host") not in _THIS_MACHINE:
+        return None
+    started = instance.get_records_for_run(run.run_id, of_type=dg.DagsterEventType.RUN_START, limit=1, ascending=False)
+    event = started.records[0].event_log_entry.dagster_event if started.records else None
+    return None if event is None else event.pid
+
+
+def worker_health(gone: str) -> Any:
+    """Return the health of a worker for run monitoring. ``gone``: why the worker is lost; empty if the worker is alive or unknown."""
+    return CheckRunHealthResult(WorkerStatus.FAILED, gone) if gone else CheckRunHealthResult(WorkerStatus.RUNNING)

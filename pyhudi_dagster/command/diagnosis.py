@@ -54,7 +54,7 @@ def of_installation() -> Iterator[Diagnosis]:
 
 
 def of_instance(instance: dg.DagsterInstance) -> Iterator[Diagnosis]:
-    """Yield whether the instance limits writers of one table, notices dead workers and retries their runs."""
+    """Yield whether the instance limits writers of one table, notices dead workers and lost processes, and retries their runs."""
     yield Diagnosis(
         "DAGSTER_HOME",
         os.environ.get("DAGSTER_HOME", "") or "not set",
@@ -81,6 +81,13 @@ def of_instance(instance: dg.DagsterInstance) -> Iterator[Diagnosis]:
         f"free after {monitoring.get('free_slots_after_run_end_seconds', 0)} s",
         bool(monitoring.get("free_slots_after_run_end_seconds")),
         "Set run_monitoring.free_slots_after_run_end_seconds, or a cancelled run can keep its pool's slot.",
+    )
+    launcher = type(instance.run_launcher)
+    yield Diagnosis(
+        "run launcher",
+        launcher.__name__,
+        launcher is not dg.DefaultRunLauncher,
+        "Set run_launcher to LocalRunLauncher of pyhudi_dagster, or runs stay STARTED for hours after the machine has ended at once.",
     )
     retries = _section(instance, "run_retries")
     yield Diagnosis(

@@ -137,9 +137,12 @@ def test_assets_without_services_are_passed_over(say, tmp_path):
     sys.modules.pop("definitions", None)
     found = say("services", "run", "--dry-run")
     assert found.exit_code == 0, found.output
-    assert "copy has no job for its services: it was not given to build_hudi_services" in found.output
+    assert (
+        "copy has no job of its own for services: it has no services=, or was not passed to build_hudi_services"
+        in found.output
+    )
     assert "Compact 1 file groups" in found.output
     named = say("services", "run", "copy")
     assert named.exit_code != 0
-    assert "Give the asset to build_hudi_services" in named.output
+    assert "Give the asset services=, and pass it to build_hudi_services" in named.output
     assert "Traceback" not in named.output

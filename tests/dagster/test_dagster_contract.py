@@ -1,5 +1,6 @@
 """What is used of Dagster without being public works in the installed release, and is used in one module only."""
 
+import os
 import re
 from pathlib import Path
 
@@ -74,6 +75,15 @@ def test_an_outputs_step_says_its_run_and_takes_entries_and_a_data_version(insta
     assert (seen["facts"].run.run_id, seen["facts"].step_key) == (done.run_id, "orders")
     assert event.materialization.metadata["hudi/rows"].value == 3
     assert event.materialization.tags["dagster/data_version"] == "v1"
+
+
+def test_a_run_says_its_process(instance):
+    @dg.asset
+    def orders(): ...
+
+    done = dg.materialize([orders], instance=instance, tags={".dagster/grpc_info": '{"host": "localhost", "port": 1}'})
+    assert called("worker_of", instance, instance.get_run_by_id(done.run_id)) == os.getpid()
+    assert [called("worker_health", gone).status.value for gone in ("", "gone")] == ["RUNNING", "FAILED"]
 
 
 def test_a_context_without_a_run_says_so():
