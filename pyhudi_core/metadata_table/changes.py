@@ -16,7 +16,7 @@ from pyhudi_core.metadata_table.records import Records, file_lists, locations, p
 from pyhudi_core.model.commit import WriteStat
 
 KEPT = frozenset({names.FILES, names.COLUMN_STATS, names.PARTITION_STATS, names.RECORD_INDEX, names.BLOOM_FILTERS})
-"""The partitions that this release can update, besides those of `defined_indexes`."""
+"""The partitions that this release can update, in addition to the partitions in `defined_indexes`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ timeout = partial(
     storage_option,
     "timeout",
     "20s",
-    "How long the store may be silent in an answer, in seconds (`20s`); then the request is repeated, for about 30 seconds in all.",
+    "Seconds without data in an answer (`20s`) after which the request is repeated, for about 30 seconds in all.",
 )
 _DURATION = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)\s*(ms|s|m)?", re.ASCII)
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, None: 1.0}

@@ -31,7 +31,7 @@ from pyhudi_dagster.reporting.column_schema import column_schema
 
 _VERSION = 1
 _UNFIT = re.compile(r"[^A-Za-z0-9_./-]")
-"""What no asset key can have."""
+"""Matches a character that an asset key cannot contain."""
 
 
 class HudiLakeTablesComponent(dg.StateBackedComponent, dg.Resolvable, dg.Model):
@@ -84,7 +84,7 @@ class HudiLakeTablesComponent(dg.StateBackedComponent, dg.Resolvable, dg.Model):
 
     @property
     def defs_state_config(self) -> DefsStateConfig:
-        """The place where the list is stored. Components of one warehouse with other patterns, or of another lake, have lists of their own."""
+        """The key of the stored list. Two components of one warehouse share a list only if they have the same lake and the same patterns."""
         own = (self.lake, self.include, self.exclude)
         which = "" if own == (LAKE, ["*"], []) else f" {zlib.crc32(json.dumps(own).encode()):08x}"
         return DefsStateConfig.from_args(self.defs_state, default_key=f"{type(self).__name__}[{self.warehouse}{which}]")
@@ -100,8 +100,7 @@ class HudiLakeTablesComponent(dg.StateBackedComponent, dg.Resolvable, dg.Model):
     def build_defs_from_state(self, context: dg.ComponentLoadContext, state_path: Path | None) -> dg.Definitions:
         """Return the definitions of the tables in the list.
 
-        Raises `InvalidOptionError` for definitions that cannot work. Raises `InvalidOptionError` if the state file has a format version that this
-        release does not read.
+        Raises `InvalidOptionError` for definitions that cannot work, and for a state file of a format version that this release does not read.
         """
         listed = [] if state_path is None else _listed(state_path)
         self._name = name_of(context)
@@ -176,7 +175,7 @@ def _external(listed: dict[str, Any]) -> LakeExternal:
     error = listed.get("error")
     said = f"It could not be opened when the tables were listed. {error}" if error else listed.get("only_read")
     path, kind = listed["table"], listed.get("table_type", "copy_on_write")
-    # Another program chose the name of the table, so a name that Dagster refuses must not keep the location from loading.
+    # Another program chose the name of the table. So replace the characters that Dagster refuses: the code location must load with every name.
     return LakeExternal(key=_UNFIT.sub("_", path), table=path, table_type=kind, description=said)
 
 

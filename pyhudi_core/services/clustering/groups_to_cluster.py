@@ -49,7 +49,7 @@ from pyhudi_core.write.states import load
 
 
 def plan_clustering(context: TableContext, timeline: Timeline, *, triggered: bool = False) -> ClusteringPlan:
-    """Return what to cluster in the state of a timeline. With ``triggered``, the plan is empty unless the trigger of the options is reached.
+    """Return a plan for the state of the table at this timeline. With ``triggered``, the plan is empty unless the trigger of the options is reached.
 
     Raises `InvalidOptionError` for sort columns that the table does not have or that have no order. For a table that cannot be clustered, no error is
     raised: the plan has the reason.
@@ -82,7 +82,9 @@ def plan_clustering(context: TableContext, timeline: Timeline, *, triggered: boo
         f"{left} groups are left for the next plan" if left else "",
     ]
     why_not = "; ".join(filter(None, reasons))
-    checkpoint = "" if left or found.planned else found.checkpoint  # the next plan takes what is omitted now
+    checkpoint = (
+        "" if left or found.planned else found.checkpoint
+    )  # without a checkpoint, the next plan considers the omitted groups again
     return ClusteringPlan(tuple(taken), order, why_not, trigger.text, trigger.due, context.table, kind, checkpoint)
 
 
@@ -183,7 +185,7 @@ def candidates(context: TableContext, snapshot: Snapshot, timeline: Timeline, or
 
 @dataclass(frozen=True, slots=True)
 class _Buckets:
-    """Plans buckets of consistent hashing; ``plans`` are the pending ones."""
+    """Chooses the buckets of consistent hashing to split, merge or sort. ``plans`` are the pending plans."""
 
     context: TableContext
     snapshot: Snapshot
@@ -264,7 +266,7 @@ class _Layouts:
         self._has_order = cache(self._find_order)
 
     def laid_out(self, piece: FileSlice) -> str | None:
-        """Return the clustering of a slice, as `LaidOut`."""
+        """Return the requested time of the clustering that wrote a slice in the wanted order; None if no such clustering is known."""
         time = piece.requested_time
         return time if time in self._replacing and self._has_order(time) else None
 
@@ -273,7 +275,9 @@ class _Layouts:
         try:
             return decode(self._context.storage.get(path), path).order == self._order
         except (ObjectNotFoundError, CorruptTimelineError):
-            return False  # an overwrite, or a clustering without a plan on the timeline, or with a plan that this package would not execute
+            return (
+                False  # it is an overwrite, or its plan is missing, or is of a kind that this package does not execute
+            )
 
 
 def _trigger(context: TableContext, timeline: Timeline) -> ClusteringTrigger:
@@ -289,10 +293,9 @@ def _trigger(context: TableContext, timeline: Timeline) -> ClusteringTrigger:
     return trigger_of(times, max(planned, default=None), context.options.clustering.max_commits)
 
 
-# --- decide when a clustering is due, and which slices it rewrites together: Hudi's trigger, partition filters and size-based groups, by Hudi's
-# options. Pure
-# Specification, "Re-writing"; the rules are those of release 1.0.2, with one difference: a group whose rewrite would change nothing is omitted
-# (`gains`). Hudi rewrites the last small file of a partition again and again.
+# --- The functions below are pure. They decide when a clustering is due, and which slices it rewrites together: Hudi's trigger, partition filters
+# and size-based groups, with Hudi's options. They follow the specification, "Re-writing", and the rules of release 1.0.2, with one difference: a
+# group is omitted if its rewrite would change nothing (`gains`). Hudi rewrites the last small file of a partition again and again.
 
 LaidOut = Callable[[FileSlice], str | None]
 """Returns the requested time of the clustering that wrote a slice in the wanted order; None if no such clustering is known."""
