@@ -19,7 +19,7 @@ from pyhudi_core.services.planned_service import PlannedService
 from pyhudi_core.services.service import refused_by
 
 Details = Callable[[Any], dict[str, Any]]
-"""What JSON shows of a plan, or of a result, besides its figures."""
+"""What JSON shows of a plan, or of a result, in addition to its figures."""
 Option = Callable[[Any], Any]
 _PLAN = "the plan of --instant is not pending"
 
@@ -39,7 +39,7 @@ class Wanted:
 
 
 def refuse_instant_without_execute(instant: str | None, *, only_execute: bool) -> None:
-    """Refuse a plan's time without --execute: the command would otherwise plan and execute something else."""
+    """Refuse a plan's time without --execute, because the command would execute a different plan."""
     if instant is not None and not only_execute:
         raise click.UsageError("--instant names the plan that --execute executes; give --execute, too")
 

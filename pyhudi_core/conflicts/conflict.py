@@ -74,7 +74,7 @@ The write's base file would be older than the compaction's base file, which does
 
 
 class ConflictKind(StrEnum):
-    """What two commits have in common."""
+    """The reason of a conflict, such as a file group that both commits change."""
 
     FILE_GROUP = "file_group"
     RECORD_KEY = "record_key"

@@ -72,7 +72,7 @@ class CommittedFiles:
     Attributes:
         folder: the timeline of the metadata table.
         data: the timeline of the data table.
-        whole: whether the metadata table's own commits are read for every instant on the data table's timeline, as `check` does.
+        whole: whether to read the metadata table's own commit for every instant on the data table's timeline; `check` does so.
     """
 
     folder: TimelineFolder

@@ -39,7 +39,7 @@ class FileIndex(Protocol):
 
     @property
     def partition(self) -> str:
-        """Its partition of the metadata table."""
+        """The partition of the metadata table that holds this index."""
         ...
 
     @property

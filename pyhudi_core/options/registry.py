@@ -103,7 +103,7 @@ def read_options(options: Mapping[str, object]) -> dict[Option, Value]:
 
 
 def _refuse_unknown(keys: Iterable[str]) -> None:
-    """Raise one `UnknownOptionError` for all unknown keys, so that the user sees the options of a whole Hudi job at once."""
+    """Raise one `UnknownOptionError` for all unknown keys, so that the user sees all unknown options of a Hudi job at once."""
     refused: list[UnknownOptionError] = []
     for key in keys:
         try:

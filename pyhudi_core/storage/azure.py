@@ -231,7 +231,7 @@ def _connection(text: str, location: str) -> dict[str, str]:
 
 
 def _joined(given: Mapping[str, str], connection: Mapping[str, str], location: str) -> dict[str, str]:
-    """Return storage options with those of their connection string. Raises `InvalidOptionError` if the two say different things."""
+    """Return the storage options with the options of their connection string. Raises `InvalidOptionError` if the two contradict each other."""
     for name in sorted(given.keys() & connection.keys()):
         if str(given[name]) != str(connection[name]):
             raise InvalidOptionError(

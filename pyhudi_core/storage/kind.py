@@ -255,7 +255,7 @@ def refuse_unknown(values: type, given: Mapping[str, str], location: str) -> Non
 
 
 def read_flag(given: Mapping[str, str], name: str, default: bool) -> bool:
-    """Say whether an option is true. Raises `InvalidOptionError` for other words than true and false."""
+    """Say whether an option is true. Raises `InvalidOptionError` for words other than true and false."""
     text = str(given.get(name, default)).lower()
     if text not in ("true", "false"):
         raise InvalidOptionError(f"The storage option '{name}' is '{text}'", hint="Use true or false.")

@@ -63,7 +63,7 @@ _WEB = re.compile(
 )
 """An address of an object in a browser."""
 _NO_NAME = re.compile("[\\0\\ud800-\\udc7f\\udd00-\\udfff]")
-"""What no name of a file has. The other surrogates stand for bytes that are no UTF-8."""
+"""Characters that no file name contains. The other surrogates stand for bytes that are not UTF-8."""
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
 
 

@@ -156,7 +156,7 @@ def _protected(config: TableConfig) -> Mapping[str, str]:
 
 
 def _replaces_statistics(config: TableConfig, snapshot: Snapshot, changes: ColumnChanges) -> bool:
-    """Say whether the statistics of older files would have wrong column names, or other types than the columns."""
+    """Say whether the statistics of older files would have wrong column names, or types that are not the types of the columns."""
     if not _STATISTICS & {*config.written_metadata_partitions}:
         return False
     history = () if snapshot.evolution is None else snapshot.evolution.history

@@ -73,7 +73,7 @@ class Attempt:
         companions: the commits of the metadata table that are published with it.
         attachments: files of the table that are published just before it.
         guard: an extra check of this kind of commit, called with the other checks; raises `CommitError`.
-        pre_commit: validators of this commit alone, in addition to those of the table's handle.
+        pre_commit: validators of this commit alone, in addition to the validators of the table's handle.
         engine: the engine that wrote the rows; None if there are no rows.
         member: the decision over several tables of which this commit is a part.
         removes_metadata: the commit removes the metadata table from the table's properties, even if the options forbid it.

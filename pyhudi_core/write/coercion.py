@@ -35,7 +35,7 @@ INTERNAL = (POSITION, TASK, SORT, ORDER, *TAGS.names, TAG_LEAVES)
 """Names that columns of a table cannot have."""
 
 FindUnfit = Callable[[pa.Schema], Mapping[str, str]]
-"""Looks at the values of these columns; returns those (dotted paths) that have other numbers than integers, with the first of these."""
+"""Looks at the values of these columns; returns the columns (dotted paths) with a number that is no integer, each with its first such number."""
 
 _ALLOW_LOSSY = "pyhudi.schema.allow.lossy.widening"
 

@@ -122,5 +122,5 @@ def history_files(transaction: Transaction, snapshot: Snapshot, numbers: Numbers
 
 
 def has_left_numbers(context: TableContext, snapshot: Snapshot) -> bool:
-    """Say whether a later write left out the numbers of columns: new numbers would not fit the older files."""
+    """Say whether a later write omitted the numbers of columns: new numbers would not fit the older files."""
     return snapshot.evolution is None and has_other_numbers(context.storage, snapshot.visibility)

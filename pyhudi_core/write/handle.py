@@ -352,7 +352,7 @@ class Write:
                 if self._run.retries.attempts:
                     self._renew()
                 brings = None
-                if self._state.batch is None:  # else a lost attempt has kept it
+                if self._state.batch is None:  # otherwise a lost attempt has kept the batch
                     brings = None if callable(given) else given
                     if callable(given):
                         given()

@@ -218,7 +218,7 @@ def target_condition(sides: Sides, match: Matching, found: pa.Table) -> pc.Expre
     parts = []
     for target in dict.fromkeys(target for target, _ in match.pairs):
         if pa.types.is_floating(sides.target.field(target).type):
-            continue  # a comparison of floating-point numbers leaves out NaN, and tells the zeros apart
+            continue  # this comparison would miss NaN, and would distinguish 0.0 and -0.0
         values = found[target].combine_chunks()
         keys = pc.list_flatten(values.field("values")).cast(sides.target.field(target).type).unique()
         if pc.all(values.field("all")).as_py() is not False:
@@ -233,7 +233,7 @@ def target_condition(sides: Sides, match: Matching, found: pa.Table) -> pc.Expre
 
 
 def names_of_source(sides: Sides, match: Matching, rows: pa.Table) -> pa.Array:
-    """Return a text for each row of the source, which is that of each row of the table that it can meet."""
+    """Return a text for each row of the source. A row of the table has the same text if the row of the source can match it."""
     return joined([_keys(sides, rows, of, own) for of, own in match.pairs])
 
 
@@ -259,7 +259,7 @@ def merged(
     Args:
         target: the rows of the table, in parts. Of a part only the rows stay in memory that a clause changes.
         fixed: the columns that name a row, which an update does not change.
-        rules: those of the table, for columns that no clause sets.
+        rules: the rules of the table, for columns that no clause sets.
         ordering: the columns by which the merge law knows which of two versions of a row is newer.
         keeps_values: the merger of the table keeps the stored value where the new one is null.
 

@@ -210,7 +210,7 @@ class Merge(OfTable):
 
 
 _ACTION = "_pyhudi_action"
-"""Column with what becomes of a row; a row that is inserted under another name than it has in the source is counted apart."""
+"""The column with the action for a row. An inserted row is marked `_RENAMED` if its key differs from the key of its row in the source."""
 _UPDATED, _LATE, _INSERTED, _RENAMED, _DELETED = "updated", "late", "inserted", "renamed", "deleted"
 _COUNTED = ((_UPDATED,), (_INSERTED, _RENAMED), (_DELETED,))
 

@@ -24,7 +24,7 @@ from pyhudi_core.options import WriteOptions
 
 MODE = "hoodie.write.concurrency.mode=NON_BLOCKING_CONCURRENCY_CONTROL"
 _MERGED = (OperationType.UPSERT, OperationType.DELETE)
-"""The operations whose rows are merged with those of others. An insert must know that its keys are new."""
+"""The operations whose rows readers merge with the rows of other writes. An insert must know that its keys are new."""
 
 
 def is_non_blocking(options: WriteOptions) -> bool:

@@ -294,7 +294,7 @@ class Planner:
         if not self.fills or piece.base is None or piece.logs or piece.group in self.busy | self.left:
             return 0
         if may_be_skeleton(piece.base.path):
-            return 0  # its size says nothing about its rows, which the new file would take in
+            return 0  # the size of a skeleton says nothing about its rows
         return self.sizing.target - piece.size if piece.size < self.sizing.small else 0
 
     def _existing(self, piece: FileSlice, rows: int) -> int:

@@ -162,7 +162,7 @@ class Case:
 
     @property
     def other_buckets(self) -> Mapping[str, str] | None:
-        """Say how the table assigns keys to other buckets than this write, and which option to set; None if it does not."""
+        """Say how the table's assignment of keys to buckets differs from this write's, and which option to set; None if both agree."""
         if self.known_buckets in ("", self.buckets):
             return None
         number, _, fields = self.known_buckets.partition(":")
@@ -187,7 +187,7 @@ class Case:
 
     @property
     def beside_statistics(self) -> str:
-        """Return the contents of the metadata table besides statistics and the list of files; empty if there are none."""
+        """Return the contents of the metadata table except statistics and the list of files; empty if there are none."""
         others = sorted({*self.config.metadata_partitions} - {names.COLUMN_STATS, names.PARTITION_STATS, names.FILES})
         return ", ".join(others) or ("an index that is being built" if self.config.metadata_partitions_inflight else "")
 

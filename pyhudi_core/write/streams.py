@@ -47,7 +47,7 @@ class Streams:
         claimed = waiting_rows.claim(self.context)
         self._claimed.append(claimed)
         rows = chain(first, batches)
-        del first, batches  # else the first batches stay in memory until the last one is written
+        del first, batches  # otherwise the first batches stay in memory until the last one is written
         return _staged(Scratch(self.context.root.without_fsync(), claimed.folder), data.schema, rows)
 
     def remove(self) -> None:

@@ -132,7 +132,7 @@ def write(
         examine: called before the seventh step; raises an error to refuse the staged rows.
         gate: called just before the commit is decided.
         commits: False stops before the seventh step.
-        follows: False leaves out the table services that follow a commit.
+        follows: whether table services run after the commit.
 
     Raises `DataError` before anything is written, and `CommitError`; after an error call `undo`, which removes all files of the attempt.
     """

@@ -88,7 +88,7 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
 
     @classmethod
     def get_additional_scope(cls) -> Mapping[str, Any]:
-        """Return the names that templates in the YAML can use besides Dagster's."""
+        """Return the names that templates in the YAML can use, including Dagster's."""
         return {**super().get_additional_scope(), "env": TemplateEnv()}
 
     @classmethod

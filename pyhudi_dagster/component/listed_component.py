@@ -43,7 +43,7 @@ class HudiLakeTablesComponent(dg.StateBackedComponent, dg.Resolvable, dg.Model):
     warehouse: str = Field(description="Location of the tables: a folder or an s3:// address.")
     lake: str = Field(default=LAKE, description="The resource key of the lake.")
     include: list[str] = Field(default=["*"], description="Patterns of the tables' paths, such as sales/*.")
-    exclude: list[str] = Field(default=[], description="Patterns of paths that are left out.")
+    exclude: list[str] = Field(default=[], description="Patterns of the paths of omitted tables.")
     defaults: LakeDefaults = Field(default=LakeDefaults(), description="What all tables share.")
     translation: LakeTranslation = Field(
         default=None, description="Attributes of every asset, as templates of its table and spec."
@@ -79,7 +79,7 @@ class HudiLakeTablesComponent(dg.StateBackedComponent, dg.Resolvable, dg.Model):
 
     @classmethod
     def get_additional_scope(cls) -> dict[str, Any]:
-        """Return the names that templates in the YAML can use besides Dagster's."""
+        """Return the names that templates in the YAML can use, including Dagster's."""
         return {**super().get_additional_scope(), "env": TemplateEnv()}
 
     @property

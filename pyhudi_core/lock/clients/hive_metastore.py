@@ -83,7 +83,7 @@ class HiveConnection:
             ) from None
 
     def send(self, method: str, *arguments: object) -> Any:
-        """Send one request. Raises the errors of Thrift's client: exceptions of the metastore, or those of `failures`."""
+        """Send one request. Raises the errors of Thrift's client: exceptions of the metastore, or the exceptions of `failures`."""
         if self._client is None:
             self._open()
         return getattr(self._client, method)(*arguments)

@@ -190,7 +190,7 @@ class HiveAcquisition:
         self._lock_id = next((int(entry.lockid) for entry in [*acquired, *mine]), None)
         for entry in mine:
             if entry.lockid != self._lock_id:
-                self._unlock(entry.lockid)  # it would block the other request
+                self._unlock(entry.lockid)  # an extra entry would block our request
         return bool(acquired) and self.renew()
 
     def _advance(self) -> bool:

@@ -1,7 +1,8 @@
 """Plan a clean from a state of the table: its timeline, its commits, and the names of its files. Opens no data file.
 
-As in Hudi, a plan reads only the partitions that commits changed between the earliest retained commit of the last clean and that of this clean. It
-reads all partitions in three cases: no clean recorded its earliest commit, a savepoint was deleted since that clean, or the policy is by versions.
+As in Hudi, a plan reads only the partitions that commits changed between two commits: the earliest commit that the last clean retained, and the
+earliest one that this clean retains. A plan reads all partitions in three cases: no clean recorded its earliest commit, a savepoint was deleted since
+that clean, or the policy is by versions.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def outdating(transaction: Transaction, plan: CompactionPlan) -> Outdating:
     def taken(instant: Instant, commit: CommitMetadata) -> frozenset[Group]:
         touched = Touched.by(commit)
         if commit.operation == OperationType.LOG_COMPACT:
-            return touched.file_groups  # its log holds the rows of the logs that the plan names
+            return touched.file_groups  # the new log holds the rows of the logs in the plan
         before = (instant.completion_time or instant.requested_time) < transaction.requested_time
         return touched.file_groups if before else touched.file_groups - touched.appended
 

@@ -198,7 +198,7 @@ class Indexes(OfTable):
         return metadata_build.refusal(self.context, why, see("services"))
 
     def _refuse_another(self, wanted: IndexDefinition) -> None:
-        """Raise `InvalidOptionError` if the table has, builds or plans an index of this name on something else."""
+        """Raise `InvalidOptionError` if the table has, builds or plans an index of this name with another definition."""
         state = next((one.state for one in self if one.name == wanted.name), "")
         if not state:
             return  # a leftover definition is replaced

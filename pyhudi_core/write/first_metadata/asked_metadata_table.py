@@ -69,7 +69,7 @@ def make_first(context: TableContext) -> bool:
     groups = wanted_partitions(context.config, options)
     why = why_unfit(context.config, groups)
     if why:
-        if not options.enable:  # else each write is refused, and says why
+        if not options.enable:  # with enable=true, each write is refused with this reason
             _log.warning("%s was created without a metadata table: %s", context.table, why)
         return False
     try:

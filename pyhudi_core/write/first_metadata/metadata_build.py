@@ -83,7 +83,7 @@ Groups = Mapping[str, int]
 class Built:
     """The result of a build: the partitions that it made (none if all existed), and the number of file groups of each.
 
-    ``why_not``: existing partitions that were left out, and why; only if a metadata table was built again.
+    ``why_not``: existing partitions that were omitted, and why; only if a metadata table was built again.
     """
 
     partitions: Mapping[str, int] = field(default_factory=dict)
@@ -386,7 +386,7 @@ class _BuildDecision:
     _completed: tuple[tuple[Instant, str], ...] = ()
 
     def look(self) -> None:
-        """Read the facts for the intent besides the timeline: properties, index definitions, and the files in the metadata table's folder."""
+        """Read the other inputs of the intent: properties, index definitions, and the files in the metadata table's folder."""
         context = self.transaction.context
         root, executor = context.root, context.runtime.executor
 

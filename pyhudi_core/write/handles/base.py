@@ -80,7 +80,7 @@ def _open(spec: StorageSpec) -> TaskRuntime:
 
 
 class KnownKeys(StrEnum):
-    """The meaning of rows whose key is already in a file group: new versions, an error, or nothing (the rows are left out)."""
+    """The meaning of rows whose key is already in a file group: new versions, an error, or nothing (the rows are omitted)."""
 
     UPDATE = "update"
     REFUSE = "refuse"

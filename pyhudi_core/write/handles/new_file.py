@@ -148,7 +148,7 @@ class NewFile:
         self.output.abort()
 
     def _bound(self, keys: pa.Array | pa.ChunkedArray) -> None:
-        # The key range is that of the rows: a key that was deleted must not stay as an end of it.
+        # The rows determine the key range: a deleted key must not stay as its lowest or highest key.
         self.writer.add_keys(keys) if self.keys_unknown else self.writer.bound_keys(keys)
 
     def _named(self, rows: pa.Table | pa.RecordBatch) -> pa.Table | pa.RecordBatch:

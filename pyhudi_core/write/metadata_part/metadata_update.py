@@ -53,9 +53,9 @@ from pyhudi_core.write.tasks import Written
 _HELD = 16 << 20
 """On a network storage, the maximum bytes of log files that stay in memory until the commit is checked."""
 _VERSION = 2
-"""Of the log files that are written here; those of the record index that come before them have 1."""
+"""The version in the names of these log files. The record index writes log files before them, with version 1."""
 _OF_CLEANS = frozenset({names.FILES, names.COLUMN_STATS, names.BLOOM_FILTERS})
-"""What a clean changes: nothing else names files of older slices."""
+"""The partitions that a clean changes. No other partition names files of older slices."""
 _KEEPING_ROWS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING})
 _STATISTICS = {names.COLUMN_STATS, names.PARTITION_STATS}
 
@@ -400,10 +400,10 @@ class _MetadataUpdate:
 
     def _logs(self, place: TableContext, partition: str, records: Records) -> Iterator[NewLog]:
         """Yield the log files of one partition that are written here."""
-        # The salt tells the files of two executions of one plan apart.
+        # The salt gives the files of two executions of one plan different names.
         salt = plan_executors.salt_of(self.transaction.nonce)
         token = new_token(0, self.transaction.context.runtime.ids, of=salt)
-        # Only of a plan there may be two executions at one time, and one of them gives its files up.
+        # Only a plan may have two executions at one time. One of them abandons its files.
         planned = self.transaction.requested.action in plan_executors.PLANNED
         writing = LogWriting(place.storage, self.transaction.requested_time, token, announces=planned)
         for number, inside in file_groups.split(records, len(self.slices.pieces_to_write(partition))):
