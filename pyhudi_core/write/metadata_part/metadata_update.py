@@ -157,7 +157,7 @@ def why_undefined(
 
 
 def why_undefined_now(context: TableContext, schema: pa.Schema) -> str:
-    """Say why an index of users cannot be updated, as `why_undefined`. Before such an answer, read the table again: the index may have been dropped."""
+    """Say why an index of users cannot be updated, as `why_undefined`. Read the table again before such an answer: a drop may have been published."""
     return why_undefined(context, schema) and why_undefined(reopened(context), schema)
 
 
