@@ -42,7 +42,7 @@ Rows = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """One clause of a merge. ``values``: the values of the columns that it sets; ``exclude``: columns that an ``_all`` leaves out."""
+    """One clause of a merge. ``values``: the values of the columns that it sets; ``exclude``: columns that an ``_all`` clause omits."""
 
     when: When
     action: Action
@@ -136,7 +136,7 @@ class Sides:
         return to_expression(bind(self.resolve(seen, parse_sql(where)), seen, self.zone or UTC))
 
     def matching(self, on: object) -> Matching:
-        """Return the condition of a merge: names of columns that both sides have, or SQL text such as ``"target.id = source.id"``."""
+        """Parse the condition of a merge: names of columns that both sides have, or SQL text such as ``"target.id = source.id"``."""
         if isinstance(on, str) and on.strip() and field_path(self.target, (on,)) is None:
             return self._of_text(on)
         names = [on] if isinstance(on, str) else on
@@ -257,7 +257,7 @@ def merged(
     """Return the result of the clauses for the rows. For each row, the first clause of its kind whose condition is true applies.
 
     Args:
-        target: the rows of the table, in parts. Of a part only the rows stay in memory that a clause changes.
+        target: the rows of the table, in parts. Only the rows that a clause changes stay in memory.
         fixed: the columns that name a row, which an update does not change.
         rules: the rules of the table, for columns that no clause sets.
         ordering: the columns by which the merge law knows which of two versions of a row is newer.
@@ -294,7 +294,7 @@ def _as_type(column: pa.ChunkedArray, wanted: pa.Field, name: str, zone: TimeZon
             if any(map(pa.types.is_float32, kinds := (column.type, wanted.type))) and any(
                 map(pa.types.is_decimal, kinds)
             ):
-                # 0.1 as a FLOAT has the text of the decimal 0.1, and is another number; a condition compares doubles
+                # 0.1 as a FLOAT has the same text as the decimal 0.1, but is a different number; a condition compares doubles
                 same = pc.and_(same, _equal(*(_cast(each, pa.float64()) for each in (fitted, column))))
             fitted = pc.if_else(same, fitted, pa.scalar(None, wanted.type))
         return _plain(fitted.combine_chunks())
@@ -338,7 +338,7 @@ def _is_day_of_moment(one: pa.DataType, other: pa.DataType) -> bool:
 
 
 def _in_zone(column: pa.ChunkedArray, zone: TimeZone) -> pa.ChunkedArray:
-    """Return for days the moments at which they begin in a zone, and for moments their days; null for a moment at which no day begins."""
+    """Convert days to the moments at which they begin in a zone, and such moments to days; null for a moment at which no day begins."""
     key = pc.field("key")
     if pa.types.is_date(column.type):
         found = moments(key.cast(pa.date32()).cast(LOCAL), zone.name)

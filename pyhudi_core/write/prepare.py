@@ -352,7 +352,9 @@ class PrepareRows:
             return None
         deleted = pa.array(Versions.of_rows(rows, (), rules.mark).deleted)
         own = rows.schema.get_field_index(IS_DELETED)
-        return deleted if own < 0 else pc.if_else(deleted, True, rows.column(own))  # a row that stays keeps its null
+        return (
+            deleted if own < 0 else pc.if_else(deleted, True, rows.column(own))
+        )  # a row that is not a delete keeps its null
 
     def _with_new_keys(self, batch: pa.RecordBatch, positions: pa.Array) -> pa.RecordBatch:
         """Return the batch, in which rows without a generated key get one that no other row has."""
@@ -368,7 +370,7 @@ _FOUND = pa.schema([("column", pa.string()), ("value", pa.string())])
 
 @dataclass(frozen=True, slots=True)
 class _FindUnfit:
-    """Task function. In: raw batches. Out: columns of integers for which the data has another number, with one such number."""
+    """Task function: takes raw batches, and returns the integer columns for which the data has a number that is no integer, with one such number."""
 
     columns: pa.Schema
 

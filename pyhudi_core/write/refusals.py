@@ -66,7 +66,7 @@ class Case:
         operation, table, config, options: the requested operation, the table's location, and their settings.
         partial, allow_empty: arguments of the call.
         gives: the input of the caller: rows, or partitions.
-        removes: whether this attempt removes the metadata table, whatever the options say.
+        removes: whether this attempt removes the metadata table even if the options forbid it.
         restore, plan: the errors for a pending restore, and for a pending plan during which columns are not changed.
         loaded: whether the state of the table is known; the next four facts depend on it.
         bucketed: whether the file groups are buckets; None if there are no file groups.
@@ -75,9 +75,9 @@ class Case:
         known_buckets: how keys are assigned to buckets, according to the newest commit; empty if no commit says so.
         by_index: whether an index determines the destinations of rows; ``record_index``: whether there is a record index that commits update.
         given: the columns of the rows. ``before``, ``after``: the columns of the table, before and after the operation.
-        other_numbers: whether a later write left out the numbers of columns.
+        other_numbers: whether a later write omitted the numbers of columns.
         indexed: a column that would change, and its index.
-        statistics, demands: whether statistics become wrong, and are removed with the metadata table; whether a row can violate a new rule.
+        statistics, demands: whether statistics become wrong and go with the metadata table, and whether a row can violate a new rule.
         unkept, outdated, undefined: why the metadata table, its state, or an index on a column cannot be kept up to date.
         moved: whether another writer changed the columns or the rules meanwhile.
         logs: a file group of the partitions with log files.

@@ -128,7 +128,7 @@ class AppendHandle:
             file_id=bucket.file_id,
             path=log.path,
             partition=bucket.partition,
-            prev_commit=settings.requested_time,  # as Hudi has it
+            prev_commit=settings.requested_time,  # as in commits of Hudi
             rows=len(rows),
             inserts=new,
             updates=len(rows) - new,
@@ -180,7 +180,7 @@ class AppendHandle:
             found = pc.index_in(rows.column(RECORD_KEY), value_set=living.column(RECORD_KEY))
             rows = rows.filter(found.is_valid())
             orderings = living.select(ordering).take(found.drop_null()) if ordering else orderings
-        # Only here it is sure that the keys are gone: a row that says it is deleted may turn out to be late.
+        # Only now it is certain that these keys are deleted: a row with a delete flag may be late, and then deletes nothing.
         self._context.note_deleted(self._bucket.partition, self._bucket.file_id, rows.column(RECORD_KEY))
         return self._deletes(rows, orderings)
 

@@ -1,6 +1,6 @@
 """A base file while it is written: marker first, then rows with their meta columns, then the footer, then its name.
 
-The create handle and the merge handle share it. A file that is given up leaves only its marker.
+The create handle and the merge handle use this module. An abandoned file leaves only its marker.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def new_token(task: int, ids: Ids, *, salt: bool = True, of: int | None = None) 
 def announce_partition(runtime: TaskRuntime, requested_time: str, partition: str) -> None:
     """Write the partition's metafile, by which Spark finds partitions, unless it exists.
 
-    On a network storage the write on condition is the question, because a round costs more than a needless write.
+    On a network storage, this is one conditional write without a look before it, because a round costs more than a needless write.
     """
     depth = partition.count("/") + 1 if partition else 0
     body = f"#partition metadata\ncommitTime={requested_time}\npartitionDepth={depth}\n"
