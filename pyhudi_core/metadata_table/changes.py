@@ -34,9 +34,9 @@ class CommitChanges:
     """The changes that a commit made to the data table.
 
     Attributes:
-        stats: its files.
-        ranges: the ranges of the columns of its files (`Written.ranges`).
-        instant_ms: its requested time, in milliseconds since 1970 in the time zone of the timeline.
+        stats: the files of the commit.
+        ranges: the ranges of the columns of these files (`Written.ranges`).
+        instant_ms: the requested time of the commit, in milliseconds since 1970 in the time zone of the timeline.
         columns: the columns with statistics.
         form: the form of the statistics.
         keys: the changes of record keys; None if the table has no record index.

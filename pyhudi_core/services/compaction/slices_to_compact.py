@@ -30,7 +30,7 @@ from pyhudi_core.write.states import load
 
 
 def plan_compaction(context: TableContext, timeline: Timeline, *, triggered: bool = False) -> CompactionPlan:
-    """Return what to compact in the state of a timeline. With ``triggered``, the plan is empty unless the trigger of the options is reached.
+    """Return a plan for the state of the table at this timeline. With ``triggered``, the plan is empty unless the trigger of the options is reached.
 
     Reads listings and pending plans, and no data file. For a table that cannot be compacted, no error is raised: the plan has the reason.
     """
