@@ -155,7 +155,7 @@ def parse_location(location: Place) -> Location:
         return Location("file", "", folder, folder)
     scheme = _SCHEMES.get(found.group(1).lower())
     rest = location[found.end() :]
-    location = masked_text(location)  # from here on only messages repeat it, and it may hold a password
+    location = masked_text(location)  # from here on the text is only shown in messages, and it may contain a password
     if scheme is None:
         raise ConfigError(
             f"The location '{location}' has the unknown scheme '{found.group(1)}'",
