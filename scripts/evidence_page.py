@@ -32,7 +32,8 @@ OPENING = """# Evidence
 
 Made by `make evidence` from the records in `docs/evidence/`; do not edit. The text next to each figure names the part that measured it. The
 table of parts has the day of the run, its commit, and its age on {today}: days, and commits to `pyhudi_core` and `pyhudi_dagster` since then. A
-part that is **old** has more than {commits} commits or {days} days. [Reliability](reliability.md) and [benchmarks](benchmarks.md) say what the figures mean.
+part that is **old** has more than {commits} commits or {days} days. [Reliability](reliability.md) and
+[benchmarks](benchmarks.md) say what the figures mean.
 """
 
 

@@ -193,7 +193,7 @@ def import_(
     A CSV file has a line with names, and values of the table's types. Only an empty field without quotes is null. The first 100,000 rows determine
     the types of new columns; numbers such as 007, and whole numbers beyond 64 bits, are texts.
 
-    Exit code 0: written, or there was nothing to change; 2: it was refused, or it failed.
+    Exit code 0: written, or there was nothing to change; 2: the command was refused, or it failed.
     """
     with reporting_errors(context):
         if location.endswith((".csv", ".parquet")):

@@ -84,7 +84,8 @@ def downgrade(
     A change to version 8 drops the indexes that version 8 does not support. A change to version 6 drops the metadata table, and the older states of
     a merge-on-read table.
 
-    Exit code 0: done, or nothing to do, or (--plan) the change is possible; 1: (--plan) it would be refused; 2: it was refused, or it failed.
+    Exit code 0: done, or nothing to do, or (--plan) the change is possible; 1: (--plan) it would be refused; 2: the command was refused, or it
+    failed.
     """
     with reporting_errors(context):
         service = open_table(location, storage_options).downgrade
