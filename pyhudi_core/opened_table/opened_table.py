@@ -118,16 +118,16 @@ class OpenedTable:
             self._known, self._lists_metadata = None, True  # the table gets a metadata table after this
             return context
 
-    def created_whole(self) -> None:
+    def remember_new_files(self) -> None:
         """Remember the properties files that the creation of the metadata table has stored for this handle, so that the first call can use them.
 
-        They may be outdated, because `context_and` reads the files again and compares.
+        They may be outdated, because `context_and_look` reads the files again and compares.
         """
         files = self._remembered.pop(NEW_FILES, None)
         if files is not None:
             Ahead.of(partial(self._of, files))
 
-    def context_and(self, look: Callable[[TableContext], T]) -> tuple[TableContext, T]:
+    def context_and_look(self, look: Callable[[TableContext], T]) -> tuple[TableContext, T]:
         """Return the table with its current configuration, and the result of ``look`` for it.
 
         On a network storage, the read of the properties and ``look`` run concurrently, if this handle has already read the properties. ``look`` then

@@ -99,7 +99,7 @@ def in_attempt(
 ) -> Case:
     """Return the facts about the rows of an attempt, in the state from which it began. ``then``: the columns for which the rows were prepared.
 
-    ``others`` as `first_others` has returned it.
+    ``others`` as `tables_in_new_partitions` has returned it.
     """
     case = replace(
         of_call(context, operation),
@@ -149,7 +149,7 @@ def _logs(snapshot: Snapshot, partitions: Iterable[str]) -> str:
     return next((piece.path for piece in pieces if piece.logs), "")
 
 
-def first_others(context: TableContext, start: Timeline, partitions: Collection[str]) -> OtherTables | None:
+def tables_in_new_partitions(context: TableContext, start: Timeline, partitions: Collection[str]) -> OtherTables | None:
     """Return the other tables in the folders of the first rows of a table, while other reads are made; None for later rows.
 
     All partitions of the first rows are new, so this check needs no list of files.

@@ -32,7 +32,7 @@ def is_non_blocking(options: WriteOptions) -> bool:
     return options.conflict.concurrency == "non_blocking"
 
 
-def leaves_to_merge(options: WriteOptions, operation: OperationType, *, reads: bool) -> bool:
+def merged_by_readers(options: WriteOptions, operation: OperationType, *, reads: bool) -> bool:
     """Say whether a write may commit beside concurrent writes of the same rows, because readers merge the rows of both.
 
     ``reads``: the rows of the write were made from rows of the table, so they may be wrong after another commit.
@@ -47,7 +47,7 @@ def begins_with_logs(options: WriteOptions, operation: OperationType) -> bool:
 
 def why_no_index(options: WriteOptions, partitions: Iterable[str]) -> str:
     """Say why a process in this mode must not make one of these partitions of the metadata table; empty if it may make all of them."""
-    unfit = [name for name in partitions if knows_rows(name)] if is_non_blocking(options) else []
+    unfit = [name for name in partitions if depends_on_earlier_rows(name)] if is_non_blocking(options) else []
     return (
         f"{unfit[0]} makes every write refused with {MODE}, because its entries follow the order of commits"
         if unfit
@@ -55,6 +55,6 @@ def why_no_index(options: WriteOptions, partitions: Iterable[str]) -> str:
     )
 
 
-def knows_rows(partition: str) -> bool:
+def depends_on_earlier_rows(partition: str) -> bool:
     """Say whether entries of a partition of the metadata table depend on the earlier row, and so on the order of commits."""
     return partition == names.RECORD_INDEX or partition.startswith(names.SECONDARY_INDEX_PREFIX)

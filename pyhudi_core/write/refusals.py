@@ -45,7 +45,7 @@ from pyhudi_core.model.schema import changed_columns
 from pyhudi_core.model.schema_types import joined
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.write.coercion import meant
-from pyhudi_core.write.non_blocking import MODE, is_non_blocking, knows_rows
+from pyhudi_core.write.non_blocking import MODE, depends_on_earlier_rows, is_non_blocking
 
 _NAMED = 5
 
@@ -183,7 +183,7 @@ class Case:
     @property
     def kept_rows(self) -> str:
         """Return a partition of the metadata table whose entries depend on earlier rows; empty if there is none."""
-        return next(filter(knows_rows, self.config.written_metadata_partitions), "")
+        return next(filter(depends_on_earlier_rows, self.config.written_metadata_partitions), "")
 
     @property
     def beside_statistics(self) -> str:

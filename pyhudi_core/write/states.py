@@ -153,7 +153,7 @@ class Draft(WriteState):
 class Begun(WriteState):
     """An attempt whose instant is on the timeline; its files are being written, or writing has failed.
 
-    ``state``: the draft from which it started. ``others`` as `cases.first_others` has returned it.
+    ``state``: the draft from which it started. ``others`` as `cases.tables_in_new_partitions` has returned it.
     """
 
     transaction: Transaction

@@ -312,7 +312,7 @@ def begin(draft: Draft, seen: TableSeen | None) -> Begun:
     def read(transaction: Transaction) -> None:
         first = {} if prepared is None else prepared.volumes
         state = partial(Ahead.of, partial(_state_at, context, transaction))
-        others = partial(cases.first_others, context, transaction.start, first)
+        others = partial(cases.tables_in_new_partitions, context, transaction.start, first)
         ahead.append(both(context.root, context.runtime.executor, state, others))
 
     transaction = begin_write(context, action, str(request.operation), seen, beside=read)
@@ -499,7 +499,7 @@ def _found_by(start: Start, written: Written | None) -> Mapping[str, str]:
         return {}
     begun = start.begun
     reads = begun.basis is not None or not isinstance(start.batch, Rows)
-    merges = non_blocking.leaves_to_merge(begun.context.options, begun.request.operation, reads=reads)
+    merges = non_blocking.merged_by_readers(begun.context.options, begun.request.operation, reads=reads)
     return index_notes(begun.context, written.index, merges=merges)
 
 

@@ -19,9 +19,9 @@ import pyhudi as hudi
 from pyhudi.errors import HudiError
 from pyhudi_core import orchestration
 from pyhudi_core.orchestration.errors import definition_error
-from pyhudi_dagster.component.beside import name_of, refuse_twins_of, refuse_unequal
 from pyhudi_dagster.component.lake_component import HudiLakeComponent
 from pyhudi_dagster.component.shared_attributes import LakeDefaults
+from pyhudi_dagster.component.sibling_components import name_of, refuse_twins_of, refuse_unequal
 from pyhudi_dagster.component.table_attributes import LakeExternal, LakeTranslation
 from pyhudi_dagster.component.template_env import TemplateEnv
 from pyhudi_dagster.component.upkeep_attributes import LakeChecks, LakeSensor, LakeServices
