@@ -1,4 +1,4 @@
-"""The base of all operators: the connection, the table, the end of a task by Airflow, and the data for OpenLineage."""
+"""The base of all operators: the connection, the table, the reaction if Airflow ends a task, and the data for OpenLineage."""
 
 from __future__ import annotations
 

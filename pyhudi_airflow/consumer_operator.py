@@ -24,11 +24,12 @@ class HudiConsumerOperator(HudiOperator):
 
     Args:
         source, into: names or locations of the tables. ``into`` is created with ``schema``, ``record_key`` and the other settings.
-        python_callable, op_kwargs: the function, and its arguments besides the `pyhudi.Batch`: ``batch.rows()`` returns the changed rows in their
-            latest state, and ``batch.changes()`` every change, including deletes. The function returns rows as for a `HudiWriteOperator`; without
-            rows the commit has only the checkpoint.
+        python_callable: the function. Its first argument is a `pyhudi.Batch`: ``batch.rows()`` returns the changed rows in their latest state, and
+            ``batch.changes()`` every change, including deletes. The function returns rows as for a `HudiWriteOperator`. If it returns no rows, the
+            commit has only the checkpoint.
+        op_kwargs: further arguments of the function.
         operation: as for a `HudiWriteOperator`.
-        consumer: the name of the checkpoint; the default is the DAG and the task, for a mapped task with the source.
+        consumer: the name of the checkpoint. The default is made of the DAG and the task, and, for a mapped task, of the source.
         most_commits: the maximum number of commits of the source in one batch. Batches follow each other until there are no new commits.
         pre_commit: validators that can refuse a commit, such as ``hudi.not_null("id")``; the next run then reads the batch again.
         after_gap: the action if changes were cleaned before the task read them, or a restore has undone them: ``fail``; ``rebuild``: build the output

@@ -17,7 +17,7 @@ def _modules(*names: str) -> dict[str, Any]:
 
 
 def get_provider_info() -> dict[str, Any]:
-    """Return the description, as the entry point ``apache_airflow_provider`` returns it."""
+    """Return the description of the provider. Airflow calls this function through the entry point ``apache_airflow_provider``."""
     return {
         "package-name": "pyhudi",
         "name": _NAME,

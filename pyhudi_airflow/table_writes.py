@@ -173,7 +173,7 @@ def made_by(run: TaskRun, tables: Sequence[hudi.HudiTable], context: Any) -> dic
     known = (dag_run.logical_date, dag_run.run_after, dag_run.start_date)
     begun = min((moment for moment in known if moment is not None), default=None)
     if len(tables) > 1 and not orchestration.why_not_together(tables):
-        hudi.snapshot(tables)  # this also publishes the complete decision of another try
+        hudi.snapshot(tables)  # the snapshot also publishes the complete decision of an earlier try
     found = {table.location: orchestration.find_made(table, PREFIX + "run_id", run.made, begun) for table in tables}
     orchestration.refuse_torn({location: made.extra if made else None for location, made in found.items()})
     return {location: made for location, made in found.items() if made is not None}

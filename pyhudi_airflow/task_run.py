@@ -21,7 +21,7 @@ SKIPPED_BECAUSE = "skipped_because"
 NOT_RETRIED = (DataError, ConfigError, UnsupportedTableError, PreCommitError, TableMismatchError)
 """Errors that a retry of the task cannot fix."""
 _PARTIAL = "upsert(rows, partial=True)", "return HudiWrite(rows, partial=True)"
-"""A call in hints, and the advice for a function of a task in its place."""
+"""The call that hints name, and the return value by which the function of a task does the same."""
 
 
 @dataclass(frozen=True, slots=True)

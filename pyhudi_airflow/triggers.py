@@ -1,8 +1,8 @@
 """The triggers of deferred sensors, and the trigger that follows the timeline of a table for an asset. The triggerer's loop never waits for a disk.
 
 With Airflow 3.3 all watchers of a connection share one loop that lists their timelines. The cursor of each table is in the state store of its asset.
-First Airflow stores the events, then the cursor behind them is stored. So no event is lost if a triggerer dies; the events of the last seconds are
-repeated, with the same ``instant``. Before 3.3 a trigger has no store: after each start it begins with the next commit.
+First Airflow stores the events, and then the cursor that points after these events. So no event is lost if a triggerer dies; the events of the last
+seconds are repeated, with the same ``instant``. Before 3.3 a trigger has no store: after each start it begins with the next commit.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class HudiTimelineTrigger(BaseEventTrigger):
         return LakeWatch(kwargs["hudi_conn_id"], kwargs["poll_interval"])
 
     async def filter_shared_stream(self, shared_stream: AsyncIterator[Any]) -> AsyncIterator[TriggerEvent]:
-        """Return the events of this table among the looks at all tables of the loop."""
+        """Return the events of this table, selected from the looks at all tables of the loop."""
         self._warn_of_other_arguments()
         wanted = _wanted_of(self.shared_stream_key())
         store = self.asset_state_store[Asset.ref(name=self.asset)] if self.asset_state_store is not None else None

@@ -143,7 +143,7 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
 
     def execute_callable(self) -> Any:
         """Call the function, and write its rows."""
-        if inspect.isgeneratorfunction(self.python_callable):  # its batches are rows, not events of assets
+        if inspect.isgeneratorfunction(self.python_callable):  # a generator yields batches of rows, not asset events
             return self._write(self.python_callable(*self.op_args, **self.op_kwargs))
         return self._write(super().execute_callable())
 

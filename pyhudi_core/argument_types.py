@@ -141,7 +141,7 @@ def _classes(hint: Any) -> tuple[type, ...]:
         return tuple(kind for part in parts for kind in part) if all(parts) else ()
     kind = origin or hint
     if kind in (int, float):
-        return (Integral,) if kind is int else (Real,)  # those of NumPy, too
+        return (Integral,) if kind is int else (Real,)  # these classes include the numbers of NumPy
     if getattr(kind, "_is_protocol", False) and not getattr(kind, "_is_runtime_protocol", False):
         return ()
     return (kind,) if isinstance(kind, type) and kind is not Any else ()

@@ -131,7 +131,7 @@ class Consumer:
         """Return the new commits as a batch; None if there are none. Process the batch, and commit it.
 
         Raises `SnapshotExpiredError` if a restore of the source has undone processed commits; in this case call `rebuild`. Raises
-        `InvalidOptionError` if the source is another table than before.
+        `InvalidOptionError` if the source is not the table of the checkpoint.
         """
         seen, known = _newest(self.into), self.checkpoint
         restores = self.source.restore.undone()
@@ -264,7 +264,7 @@ class Batch:
     ) -> Commit:
         """Write rows and the checkpoint in one commit; without rows, the commit has only the checkpoint. Calls ``gate`` just before each commit.
 
-        ``beside``: more tables, each with rows to upsert. All tables change in one step, or none does (`hudi.transaction`).
+        ``beside``: further tables, each with rows to upsert. All tables change in one step, or none does (`hudi.transaction`).
 
         ``deletes``: keys of rows to delete. An earlier, separate commit deletes them. If the consumer dies between the two commits, the next try
         deletes these rows again.
@@ -295,7 +295,7 @@ class Batch:
         *,
         allow_empty: bool,
     ) -> Commit:
-        """Commit to the output and to the tables ``beside`` it, if the checkpoint has not changed since the batch began."""
+        """Commit to the output and to the tables of ``beside``, if the checkpoint has not changed since the batch began."""
         into = self.consumer.into
         if beside:
             checked([into, *(table for table, _ in beside)], written=True)

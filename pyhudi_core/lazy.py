@@ -64,7 +64,7 @@ def lazy_names(package: str, homes: Mapping[str, str], inside: str | None = None
         if home is None:
             raise no_name(package, name, homes)
         value = getattr(importlib.import_module(f"{inside or package}.{home}"), name)
-        if name not in vars(sys.modules[package]):  # else it is a package with the same name
+        if name not in vars(sys.modules[package]):  # the name may also be that of a package
             setattr(sys.modules[package], name, value)
         return value
 

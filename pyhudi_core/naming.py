@@ -72,7 +72,7 @@ _ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("dataframe", "df", "records", "rows", "source"), ("data", "keys")),
     **dict.fromkeys(("validate", "validators"), ("pre_commit",)),
 }
-"""For an argument that people try: the arguments that it may mean. The first of them that the function has is suggested."""
+"""Maps an argument name that people try to the real arguments that they may mean. The error suggests the first of these that the function has."""
 
 _CALLS = {
     "batch": "table.upsert(data, batch=True): only upserts share commits",
@@ -86,7 +86,7 @@ _CALLS = {
     "overwrite": "table.insert_overwrite_table(data)",
     "schema_mode": "no argument: new columns of the data become columns of the table",
 }
-"""For an argument that people try: the suggestion, if the function has no such argument."""
+"""Maps an argument name that people try to a suggestion, for functions without a similar argument."""
 
 
 _EXPLAINS = "__pyhudi_explains__"
@@ -131,11 +131,11 @@ def explains_arguments(function: _T, of_each: Callable[[Any], Any] | None = None
 
     ``of_each`` converts each argument before the call.
     """
-    if getattr(function, _EXPLAINS, False):  # a dataclass with slots makes its class a second time
+    if getattr(function, _EXPLAINS, False):  # already decorated: `dataclass(slots=True)` makes the class a second time
         return function
     code = inspect.unwrap(function).__code__
     if code.co_flags & inspect.CO_VARKEYWORDS:
-        return function  # it takes every name
+        return function  # the function accepts every name
     known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
     @functools.wraps(function)
@@ -179,8 +179,8 @@ class NamesInstead:
     """Suggests the right call for a name that a class does not have, and for an unknown argument.
 
     To add a name, add an entry to ``_INSTEAD`` of the class: the name, and the call to suggest. ``__len__``, ``__iter__``, ``__getitem__`` and
-    ``__contains__`` are the names for ``len(table)``, ``for row in table``, ``table[0]`` and ``1 in table``. Arguments are those of
-    `explains_arguments`.
+    ``__contains__`` are the names for ``len(table)``, ``for row in table``, ``table[0]`` and ``1 in table``. Errors for unknown arguments are those
+    of `explains_arguments`.
     """
 
     __slots__ = ()
@@ -204,7 +204,7 @@ class NamesInstead:
             if call is None:
                 return object.__getattribute__(
                     self, name
-                )  # raises Python's own error, or the one of the property that failed
+                )  # raises Python's own error, or the error that a property raised
             raise AttributeError(f"{type(self).__name__} has no {name!r}: use {call}", name=name)
 
 

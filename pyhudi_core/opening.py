@@ -298,7 +298,7 @@ def create_whole(opened: OpenedTable, *arguments: Any) -> HudiTable:
     context = _create(opened, *arguments)
     if context.options.metadata.of_new_tables:
         asked_metadata_table.make_first(context)
-        opened.created_whole()
+        opened.remember_new_files()
     return HudiTable(opened)
 
 

@@ -134,7 +134,7 @@ class HudiTable(TableServices):
     def snapshot(self, as_of: TimePoint | None = None) -> Snapshot:
         """Return the table's state, now or as of a time: configuration, timeline and file groups."""
         with at_table(self.location):
-            context, seen = self._opened.context_and(snapshots.look)
+            context, seen = self._opened.context_and_look(snapshots.look)
             return snapshots.snapshot(context, as_of, seen)
 
     def snapshot_token(self, as_of: TimePoint | None = None) -> SnapshotToken:
@@ -465,7 +465,7 @@ class HudiTable(TableServices):
                 hint='Use mode="snapshot" or mode="read_optimized"; refuse_pending_deletes needs mode="read_optimized".',
             )
         with at_table(self.location):
-            context, seen = self._opened.context_and(snapshots.look)
+            context, seen = self._opened.context_and_look(snapshots.look)
             return reads.scan(
                 context,
                 columns,
@@ -519,7 +519,7 @@ class HudiTable(TableServices):
     ) -> Iterator[Write]:
         """Open one write."""
         with at_table(self.location):
-            context, seen = self._opened.context_and(states.look)
+            context, seen = self._opened.context_and_look(states.look)
             request = self._request(context, operation, extra, spark, pre_commit)
             with handle.Write(replace(request, partial=partial, leaves=leaves, seen=seen), reads) as write:
                 yield write

@@ -197,7 +197,7 @@ class CommitTogether:
 
         Raises the error of a table; then nothing is published. Or raises `TransactionTornError`.
         """
-        # However the locations are written, all transactions come in one order: else two of them would wait for each other.
+        # All transactions take the tables in one order, however the locations are written. Otherwise two transactions could wait for each other.
         writes = dict(sorted(writes.items(), key=lambda item: item[1].context.root.real_location))
         if any(write.is_prepared for write in writes.values()):
             _hold(writes.values())
@@ -407,7 +407,7 @@ def checked(tables: Sequence[HudiTable], *, written: bool = False) -> Sequence[H
         )
     for table in tables if written else ():
         table.config.refuse_writing(table.location)
-    # A handle that opens tables beside it in its own way needs no options for it.
+    # A handle with its own function to open other tables needs no storage options for them.
     by_options = [table._opened.storage for table in tables if table._opened.beside is None]
     _refuse_other_stores(by_options)
     real = [table._opened.storage.real_location for table in tables]  # a link may lead to the same table

@@ -176,7 +176,7 @@ def upkeep(
 def _places(
     given: Place | Lake | HudiTable, storage_options: Mapping[str, str], options: Mapping[str, object]
 ) -> Iterator[_Place]:
-    """Find the tables to look at. A location without a table is included, because opening it gives the error."""
+    """Find the tables to examine. A location without a table is included, because opening it gives the error."""
     if isinstance(given, HudiTable):
         yield given.location, lambda: given
         return

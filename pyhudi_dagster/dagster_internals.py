@@ -152,7 +152,7 @@ def resource_definitions_of(context: dg.SensorEvaluationContext) -> Mapping[str,
 def without_config(resource: dg.ConfigurableResource[Any], about: str) -> dg.ResourceDefinition:
     """Return a resource with the values that it has, and without a config schema that a run could fill.
 
-    Dagster loads the snapshot of each job anew each minute, with the schema and the whole description of each of its resources.
+    Dagster loads the snapshot of each job again each minute, with the schema and the complete description of each of its resources.
 
     Uses ``get_resource_definition`` and ``config_schema.default_value``.
     """

@@ -23,8 +23,8 @@ Written by `scripts/generate_docs.py` from `pyhudi_core/conflicts/matrix.py`; `f
 Two operations conflict if they overlap in time and one of their pair's conditions holds. The operation that completes first succeeds. The later
 operation is either **planned again** (replan) or **aborted** (abort). A write is planned again at once, from the new state (up to
 `pyhudi.commit.retries` times, with a random pause); a table service is planned again when it is scheduled next. An operation is aborted if the
-files that it was planned from no longer exist. All other operations commute. An operation outside the seventeen (for example of a newer writer)
-conflicts with every operation.
+files that it was planned from no longer exist. All other operations commute. An operation that is not one of the seventeen operations
+below (for example an operation of a newer writer) conflicts with every operation.
 
 `table.explain_conflict(mine, theirs)` shows the line, the verdict and the shared file groups or keys of two instants. `write.would_commit()` runs
 the check before the commit.

@@ -30,9 +30,10 @@ _PROMISE = re.compile(r"\bP(\d+)(?: to P(\d+))?\b")
 BENCHMARKS = "## Benchmarks\n\n![COW upsert, load and delete beside the limit](images/benchmarks.svg)\n"
 OPENING = """# Evidence
 
-Made by `make evidence` from the records in `docs/evidence/`; do not edit. Each figure is of the part that is named beside it. The table of parts has
-the day of the run, its commit, and its age on {today}: days, and commits to `pyhudi_core` and `pyhudi_dagster` since then. A part that is **old** has
-more than {commits} commits or {days} days. [Reliability](reliability.md) and [benchmarks](benchmarks.md) say what the figures mean.
+Made by `make evidence` from the records in `docs/evidence/`; do not edit. The text next to each figure names the part that measured it. The
+table of parts has the day of the run, its commit, and its age on {today}: days, and commits to `pyhudi_core` and `pyhudi_dagster` since then. A
+part that is **old** has more than {commits} commits or {days} days. [Reliability](reliability.md) and
+[benchmarks](benchmarks.md) say what the figures mean.
 """
 
 
@@ -220,7 +221,7 @@ def _explored(found: Mapping[str, Record]) -> str:
     rows.append(["the model's eleven configurations", len(eleven), *sums, violated, parts])
     lines += ["\n", table(["orders of", "explorations", "schedules", "states", "violations", "parts"], rows)]
     lines.append(
-        "\nA violation is an expected one: a test switches a protection off, and fails if none is found. Of the eleven configurations "
+        "\nAll violations are expected: a test switches a protection off, and fails if it finds no violation. Of the eleven configurations "
         f"{len(wrong)} gave another result than the model.\n"
     )
     total, parts = _sums(found, "sequences", ("sequences",))
@@ -287,7 +288,7 @@ def _mutants(found: Mapping[str, Record]) -> str:
     left = [f"- {each['place']}: `{each['line']}` became `{each['becomes']}`\n" for each in survivors]
     text = (
         f"Part: {part}. {one['mutants']:,} possible changes, a sample of {one['sample']} with seed {one['seed']}, {sums['run']} run. Caught: "
-        f"{share:.1%} of those that do not do the same (`scripts/equivalent_mutants.jsonl`). Not caught in that run:\n\n"
+        f"{share:.1%} of the mutants that change the behaviour (the others are in `scripts/equivalent_mutants.jsonl`). Not caught in that run:\n\n"
     )
     known = {*one["rooms"], *one.get("apart", {})}
     others = sorted(path.parent.name for path in (ROOT / "pyhudi_core").glob("*/__init__.py"))
@@ -309,7 +310,7 @@ def _mutants_apart(one: Mapping[str, Any], kinds: Sequence[str]) -> str:
         for counts in apart.values()
         for each in counts["survivors"]
     ]
-    text = "\nPackages that were drawn and run alone, with their own tests; below, what was not caught:\n\n"
+    text = "\nEach of these packages was run alone, with its own tests. The mutants below were not caught:\n\n"
     return text + table(["package", *kinds, "when"], body) + "\n" + "".join(left) if body else ""
 
 

@@ -239,7 +239,7 @@ def _answered(open_write: OpenWrite, context: TableContext, batch: HandedIn, loc
     clock, bound_s = context.runtime.clock, context.options.lock.wait_ms / 1000
     patience, began, looks = Patience(clock, context.runtime.ids, *_WAIT_MS, _GROWTH), clock.monotonic(), 0
     while True:
-        if looks and not handed_in.waits(context, batch):  # it was handed in just before the first look
+        if looks and not handed_in.waits(context, batch):  # the batch was stored just before the first look
             answer = handed_in.answers(context, [batch.token]).get(batch.token)
             if answer is None:
                 raise _unknown(

@@ -334,6 +334,6 @@ def _error(context: TableContext, said: Mapping[str, Any]) -> HudiError:
     if isinstance(kind, type) and issubclass(kind, HudiError):
         try:
             return kind(message, table=context.table, hint=hint)
-        except TypeError:  # it has more to say than a commit stores
+        except TypeError:  # this error needs more arguments than a commit stores
             pass
     return DataError(message, table=context.table, hint=hint)

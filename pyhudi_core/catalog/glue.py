@@ -206,7 +206,7 @@ class GlueCatalog:
             ) from None
 
     def _refuse(self, table: CatalogTable, verb: str, errors: Iterable[Mapping[str, Any]] | None, but: str) -> None:
-        """Raise `CatalogError` for the first partition that failed with another code than ``but``."""
+        """Raise `CatalogError` for the first partition that failed with a code other than ``but``."""
         for one in errors or ():
             detail = one.get("ErrorDetail") or {}
             if detail.get("ErrorCode") != but:

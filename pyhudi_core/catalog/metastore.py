@@ -36,7 +36,7 @@ _NO_STATISTICS = {"DO_NOT_UPDATE_STATS": "true"}
 _ALTERED = "transient_lastDdlTime"
 """The parameter with the second of the last alteration; each table of a metastore has it."""
 _OTHER_VALUE = "The table has been modified"
-"""What a metastore (2.3.10, 4.0 and newer) answers if a parameter has not the expected value."""
+"""The answer of a metastore (2.3.10, 4.0 and newer) if a parameter does not have the expected value."""
 _ANY_TYPES = {"hive.metastore.disallow.incompatible.col.type.changes": "false"}
 """A metastore compares the types of columns by their places, and knows no wider decimals and structs; `may_become` compared them by names."""
 _CANNOT_COMPARE = "TABLE_PARAMS"

@@ -92,7 +92,7 @@ class Catalog(Protocol):
         ...
 
     def tables(self, database: str) -> Iterable[CatalogTable]:
-        """Return all tables of an existing database, also those of other owners."""
+        """Return all tables of an existing database, including the tables of other owners."""
         ...
 
     def create_database(self, name: str) -> None:

@@ -82,7 +82,7 @@ def partitions_of(
 
 
 def newest(state: Snapshot) -> dict[str, str]:
-    """Return the parameters that name the newest commit for a catalog; empty for a table without commits."""
+    """Return the parameters with which a catalog stores the newest commit of a sync; empty for a table without commits."""
     commits = state.timeline.commits.instants
     if not commits:
         return {}

@@ -234,7 +234,7 @@ def _dropping(there: CatalogTable) -> list[str]:
 
 
 def _dead(context: TableContext, there: CatalogTable) -> tuple[str, ...]:
-    """Return the marks of dead syncs. A time far in the future is that of a wrong clock."""
+    """Return the marks of dead syncs. A time far in the future comes from a wrong clock."""
     now_ms = context.runtime.clock.now_ms()
     return tuple(one for one in _dropping(there) if abs(now_ms - _began(one)) >= _DEAD_MS)
 
@@ -416,7 +416,7 @@ def _partition_changes(
 
     def differs(one: CatalogPartition) -> bool:
         before = known[one.values]
-        # The table may have another spelling in the catalog, such as that of a link.
+        # The catalog may have another spelling of the location, such as the path of a link.
         spellings = (one.location, there.location.rstrip("/") + one.location.removeprefix(table.location))
         moved = not any(same_place(before.location, each) for each in spellings)
         return moved or before.input_format != one.input_format

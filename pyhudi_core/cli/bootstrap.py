@@ -18,7 +18,9 @@ from pyhudi_core.importing.bootstrap import bootstrap as load
 @at_location
 @click.option("--record-key", multiple=True, required=True, help="A key column; may be repeated.")
 @click.option(
-    "--partition-by", multiple=True, help="A partition column; by default those of the folders. May be repeated."
+    "--partition-by",
+    multiple=True,
+    help="A partition column; by default the columns in the names of the folders. May be repeated.",
 )
 @click.option(
     "--ordering", multiple=True, help="A column that decides which version of a row is newer; may be repeated."

@@ -41,7 +41,7 @@ def catalog_sync(
 ) -> None:
     """Create the table at LOCATION in a catalog, or update its entry there. A table of another owner is never overwritten.
 
-    Exit code 0: done, or nothing to do; 1: --plan: it would be refused; 2: it was refused, or failed.
+    Exit code 0: done, or nothing to do; 1: with --plan, the command would be refused; 2: the command was refused, or it failed.
     """
     asked = {"mode": mode, "database": database, "table": name, "metastore.uris": uris, "enable": "true"}
     given = {**options, **{f"{_KEY}{key}": text for key, text in asked.items() if text is not None}}

@@ -1,6 +1,6 @@
 """``pyhudi commit-status``: report a write whose outcome is unknown.
 
-As every writer does, it publishes a commit that was decided and not yet published.
+The command publishes a commit that was decided and is not yet published, as every writer does.
 """
 
 from __future__ import annotations

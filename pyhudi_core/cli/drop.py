@@ -40,7 +40,7 @@ def drop(
     """Delete the table at LOCATION for good: rows, history, savepoints. The deletion is refused while a writer or a service is running, and while a
     hold has not ended. Files of other programs stay.
 
-    Exit code 0: done; 1: --plan: it would be refused; 2: it was refused, or it failed.
+    Exit code 0: done; 1: with --plan, the command would be refused; 2: the command was refused, or it failed.
     """
     with reporting_errors(context):
         if names_only and not (is_catalog_address(location) and not only_plan):

@@ -1,7 +1,7 @@
 """``pyhudi erase``: delete rows, and all that is left of their keys.
 
-Exit codes: 0 if no key is left, 1 if some are left, 2 if the erasure was refused or failed. With --plan: 0 if it can be done, 1 if it would be
-refused.
+Exit codes: 0 if no key is left, 1 if some are left, 2 if the erasure was refused or failed. With --plan: 0 if the erasure can be done, 1 if it would
+be refused.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ def erase(
     only_verify: bool,
     as_json: bool,
 ) -> None:
-    """Erase the rows with these keys from the table at LOCATION.Exit code 0: no key is left; 1: some are left; 2: refused, or it failed."""
+    """Erase the rows with these keys from the table at LOCATION. Exit code 0: no key is left; 1: some are left; 2: the command was refused, or it
+    failed.
+    """
     if only_plan and only_verify:
         raise click.UsageError("give one of --plan and --verify")
     with reporting_errors(context):

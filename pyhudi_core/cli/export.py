@@ -51,7 +51,7 @@ def export(
 ) -> None:
     """Write the rows of the table at LOCATION into one FILE (.parquet, .csv or .json: an object on each line), without Hudi's meta columns.
 
-    The file appears when it is complete. Exit code 0: written; 2: it was refused, or it failed.
+    The file appears when it is complete. Exit code 0: written; 2: the command was refused, or it failed.
     """
     with reporting_errors(context):
         ending = file.rpartition(".")[2].lower()

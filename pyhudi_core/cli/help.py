@@ -1,6 +1,6 @@
 """The subcommand ``help``: the pages that messages name, as text for a terminal.
 
-A table of a page becomes one block for each row, because rows of options do not fit into 80 columns. Nothing else of a page is left out but pictures
+A table of a page becomes one block for each row, because rows of options do not fit into 80 columns. The help omits only pictures
 and the addresses of links.
 """
 

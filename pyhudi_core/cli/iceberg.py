@@ -16,7 +16,7 @@ from pyhudi_core.services.service import refused_by
 @click.command("iceberg")
 @at_location
 @click.option("--plan", "only_plan", is_flag=True, help="Show what would be synced, and change nothing.")
-@click.option("--catalog", help="A catalog of pyiceberg's configuration, which gets the same state.")
+@click.option("--catalog", help="The name of a catalog in pyiceberg's configuration; it gets the same state.")
 @click.option("--name", default="", help="With --catalog: the table's name there, such as sales.orders.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @table_option("pyhudi.iceberg.snapshots")
@@ -33,7 +33,7 @@ def iceberg(
 ) -> None:
     """Make Iceberg metadata for the table at LOCATION, in its folder metadata/, or bring it to the newest state. No data file is copied.
 
-    Exit code 0: done, or nothing to do; 1: --plan: it would be refused; 2: it was refused, or failed.
+    Exit code 0: done, or nothing to do; 1: with --plan, the sync would be refused; 2: the sync was refused, or it failed.
     """
     if bool(catalog) != bool(name):
         raise click.UsageError("give --catalog and --name together")

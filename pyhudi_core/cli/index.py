@@ -92,7 +92,8 @@ def index(
 
     Indexes are built while writers write. Create does nothing if the index exists; an index of that name on other columns is refused.
 
-    Exit code 0: done, or nothing to do; 1: a plan that is named is not pending, or --plan: it would be refused; 2: it was refused, or failed.
+    Exit code 0: done, or nothing to do; 1: a plan that is named is not pending, or with --plan, the command would be refused; 2: the command was
+    refused, or it failed.
     """
     refuse_of_other_actions(context, action, _TAKERS)
     if action in ("create", "drop", "schedule", "cancel") and not names:

@@ -28,7 +28,7 @@ _SHOWN = {
     "slices": ("partition", "file_id", "log_files", "rows"),
     "partitions": ("partition", "file_groups", "log_files", "bytes", "rows"),
 }
-"""What is shown to people without --columns, so that a row fits into 80 characters; --csv and --json have all columns."""
+"""The columns of the printed table without --columns, so that a row fits into 80 characters; --csv and --json have all columns."""
 
 
 @click.command("inspect")

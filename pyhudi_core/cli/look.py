@@ -343,7 +343,7 @@ def _commit(table: HudiTable, requested_time: str) -> tuple[Instant, CommitMetad
     active = next((one for one in table.timeline.commits if one.requested_time == requested_time), None)
     if active is not None:
         return active, table.commit_metadata(active)
-    # A commit completes after its requested time, so older ones need not be looked at.
+    # A commit completes after its requested time, so older commits need not be read.
     later = table.commits_with("", after=requested_time)
     return next(((one, what) for one, what in later if one.requested_time == requested_time), None)
 

@@ -113,9 +113,7 @@ def _delimiter(context: click.Context, parameter: click.Parameter, given: str | 
 )
 @_with_keys
 @table_option("hoodie.metadata.enable")
-@click.option(
-    "--if-not-exists", is_flag=True, help="A table that is there with these columns and keys is left as it is."
-)
+@click.option("--if-not-exists", is_flag=True, help="Change nothing if the table exists with these columns and keys.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.pass_context
 def init(
@@ -128,7 +126,7 @@ def init(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Make an empty table at LOCATION. Exit code 0: made, or there already; 2: it was refused, or it failed."""
+    """Make an empty table at LOCATION. Exit code 0: the table was made, or it exists; 2: the call was refused, or it failed."""
     with reporting_errors(context):
         try:
             refuse_other_place(open_storage(location, storage_options))
@@ -195,7 +193,7 @@ def import_(
     A CSV file has a line with names, and values of the table's types. Only an empty field without quotes is null. The first 100,000 rows determine
     the types of new columns; numbers such as 007, and whole numbers beyond 64 bits, are texts.
 
-    Exit code 0: written, or there was nothing to change; 2: it was refused, or it failed.
+    Exit code 0: written, or there was nothing to change; 2: the command was refused, or it failed.
     """
     with reporting_errors(context):
         if location.endswith((".csv", ".parquet")):
@@ -295,7 +293,7 @@ def _refuse_other_columns(table: HudiTable, columns: pa.Schema) -> None:
 
 
 def _refuse_other_table(table: HudiTable, given: dict[str, Any]) -> None:
-    """Raise `InvalidOptionError` if the table has another type or name, or other key, partition or ordering columns, than are given."""
+    """Raise `InvalidOptionError` if the given name, type, key, partition or ordering columns differ from the existing table."""
     config = table.config
     has = {
         "record_key": config.record_key_fields,

@@ -38,7 +38,7 @@ def metadata(
 ) -> None:
     """Show, create, drop or rebuild a table's metadata table; repair rebuilds it if `pyhudi check` finds that it is stale or broken.
 
-    Exit code 0: done, or nothing to do; 1: create --plan: it would be refused; 2: it was refused, or it failed.
+    Exit code 0: done, or nothing to do; 1: with --plan, create would be refused; 2: the command was refused, or it failed.
     """
     refuse_of_other_actions(context, action, {"indexes": ("create",)})
     with reporting_errors(context):

@@ -1,7 +1,7 @@
 """``pyhudi restore``: go back to the state of an earlier commit.
 
-Exit code 0: done, or with --plan: it can be done; 1: there is nothing to undo, to execute or to cancel, or with --plan: it would be refused;
-2: it was refused, or it failed.
+Exit code 0: done, or with --plan, the command can be executed; 1: there is nothing to undo, to execute or to cancel, or with --plan, the command
+would be refused; 2: the command was refused, or it failed.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def restore(
     """Bring back the state of an earlier commit or time of the table at LOCATION. Later commits are undone, and their files are deleted permanently.
     The command first shows what will be deleted. With --keep nothing is deleted, and a restore to the savepoint brings back the present state.
 
-    Exit code 0: done, or nothing to do; 1: the restore that --instant or --cancel names is not pending, or --plan: it would be refused; 2: it was
-    refused, or failed.
+    Exit code 0: done, or nothing to do; 1: the restore that --instant or --cancel names is not pending, or with --plan, the command would be refused;
+    2: the command was refused, or it failed.
     """
     if sum((only_plan, only_schedule, only_execute, cancel is not None)) > 1:
         raise click.UsageError("give one of --plan, --schedule, --execute and --cancel")

@@ -1,7 +1,7 @@
 """``pyhudi rollback``: roll a pending write back, or undo the newest commit.
 
-Exit code 0: done, or with --plan: it can be done; 1: there is nothing to roll back, or with --plan: it would be refused; 2: it was refused, or it
-failed.
+Exit code 0: done, or with --plan, the command can be executed; 1: there is nothing to roll back, or with --plan, the command would be refused; 2: the
+command was refused, or it failed.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def rollback(
 ) -> None:
     """Roll back a pending write of the table at LOCATION, or undo its newest commit. INSTANT is the requested time.
 
-    Exit code 0: done, or with --plan: it can be done; 1: there is nothing to roll back, or with --plan: it would be refused; 2: it was refused, or it
-    failed.
+    Exit code 0: done, or with --plan, the command can be executed; 1: there is nothing to roll back, or with --plan, the command would be refused; 2:
+    the command was refused, or it failed.
     """
     with reporting_errors(context):
         service = open_table(location, storage_options).rollback

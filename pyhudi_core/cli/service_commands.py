@@ -19,7 +19,7 @@ from pyhudi_core.services.planned_service import PlannedService
 from pyhudi_core.services.service import refused_by
 
 Details = Callable[[Any], dict[str, Any]]
-"""What JSON shows of a plan, or of a result, besides its figures."""
+"""What JSON shows of a plan, or of a result, in addition to its figures."""
 Option = Callable[[Any], Any]
 _PLAN = "the plan of --instant is not pending"
 
@@ -39,7 +39,7 @@ class Wanted:
 
 
 def refuse_instant_without_execute(instant: str | None, *, only_execute: bool) -> None:
-    """Refuse a plan's time without --execute: the command would otherwise plan and execute something else."""
+    """Refuse a plan's time without --execute, because the command would execute a different plan."""
     if instant is not None and not only_execute:
         raise click.UsageError("--instant names the plan that --execute executes; give --execute, too")
 
@@ -66,7 +66,10 @@ def _planned(
             _cancel(context, location, storage_options, service, asked)
         _carry_out(context, location, storage_options, service, asked, details)
 
-    codes = f"Exit code 0: done, or nothing to do; 1: {missing}, or --plan: it would be refused; 2: it was refused, or failed."
+    codes = (
+        f"Exit code 0: done, or nothing to do; 1: {missing}, or with --plan, the command would be refused; "
+        "2: the command was refused, or it failed."
+    )
     return _with_options(
         click.command(name, help=f"{text}: plan, schedule and execute.\n\n{codes}"),
         command,
@@ -126,8 +129,8 @@ def _carry_out(
 ) -> None:
     """Do the user's request with the service of this name.
 
-    Exit code 0: done, or nothing to do; 1: the plan that --instant names is not pending, or another process executes it, or --plan: it would be
-    refused; 2: it was refused, or failed.
+    Exit code 0: done, or nothing to do; 1: the plan that --instant names is not pending, or another process executes it, or with --plan, the command
+    would be refused; 2: the command was refused, or it failed.
     """
     if sum((wanted.only_plan, wanted.only_schedule, wanted.only_execute)) > 1:
         raise click.UsageError("give one of --plan, --schedule and --execute")

@@ -53,7 +53,7 @@ def sql_(
     SELECT, INSERT, UPDATE, DELETE, MERGE INTO, CREATE TABLE, ALTER TABLE, DROP TABLE, TRUNCATE, SHOW, DESCRIBE, CREATE INDEX, CALL: see
     `pyhudi help sql`.
 
-    Exit code 0: done, or nothing to do; 1: --plan: it would be refused; 2: it was refused, or it failed.
+    Exit code 0: done, or nothing to do; 1: with --plan, the command would be refused; 2: the command was refused, or it failed.
     """
     with reporting_errors(context):
         known = {**tables, _name(location, storage_options, statement): location}

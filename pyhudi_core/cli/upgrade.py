@@ -1,6 +1,7 @@
-"""``pyhudi upgrade`` and ``pyhudi downgrade``: give tables another version.
+"""``pyhudi upgrade`` and ``pyhudi downgrade``: change the version of tables.
 
-Exit code 0: done, or nothing to do, or with --plan: it can be done; 1: with --plan: a table would be refused; 2: it was refused, or it failed.
+Exit code 0: done, or nothing to do, or (--plan) the change is possible; 1: (--plan) a table would be refused; 2: the change was refused, or it
+failed.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from pyhudi_core.services.versions.version_plan import VersionPlan, VersionResul
 @click.option(
     "--roll-back",
     is_flag=True,
-    help="Also roll pending writes back that keep no heartbeat. Give it only if their programs have ended.",
+    help="Also roll back pending writes without a heartbeat. Pass it only if the programs of these writes have ended.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.pass_context
@@ -52,9 +53,10 @@ def upgrade(
     roll_back: bool,
     as_json: bool,
 ) -> None:
-    """Raise the table at LOCATION to a newer version; no row changes. With --plan LOCATION may be a folder with tables.
+    """Raise the table at LOCATION to a newer version; no row changes. With --plan, LOCATION may be a folder with tables.
 
-    Exit code 0: done, or nothing to do, or with --plan: it can be done; 1: with --plan: a table would be refused; 2: it was refused, or it failed.
+    Exit code 0: done, or nothing to do, or (--plan) the change is possible; 1: (--plan) a table would be refused; 2: the change was refused, or it
+    failed.
     """
     with reporting_errors(context):
         if only_plan:
@@ -77,11 +79,13 @@ def upgrade(
 def downgrade(
     context: click.Context, location: str, storage_options: dict[str, str], to: int, only_plan: bool, as_json: bool
 ) -> None:
-    """Lower the table at LOCATION to version 8, which Hudi 1.0 opens, or with --to 6 to version 6, which Hudi 0.15 opens; no row changes.
+    """Lower the table at LOCATION to version 8 (for Hudi 1.0), or with --to 6 to version 6 (for Hudi 0.15). No row changes.
 
-    Version 8 loses the indexes that it cannot have. Version 6 loses the metadata table, and older states of merge-on-read tables.
+    A change to version 8 drops the indexes that version 8 does not support. A change to version 6 drops the metadata table, and the older states of
+    a merge-on-read table.
 
-    Exit code 0: done, or nothing to do, or with --plan: it can be done; 1: with --plan: it would be refused; 2: it was refused, or it failed.
+    Exit code 0: done, or nothing to do, or (--plan) the change is possible; 1: (--plan) it would be refused; 2: the command was refused, or it
+    failed.
     """
     with reporting_errors(context):
         service = open_table(location, storage_options).downgrade
@@ -117,7 +121,7 @@ def _plan(
 
 
 def _line(table: str, storage_options: dict[str, str], to: int, *, roll_back: bool) -> dict[str, Any]:
-    """Return one table as a row; an error is its text."""
+    """Return the plan of one table as a row of the output. For a table that cannot be opened, the column ``what`` has the text of the error."""
     try:
         plan = open_table(table, storage_options).upgrade.plan(to, roll_back=roll_back)
     except HudiError as error:
@@ -134,7 +138,7 @@ def _line(table: str, storage_options: dict[str, str], to: int, *, roll_back: bo
 
 
 def of_plan(plan: VersionPlan) -> dict[str, Any]:
-    """Plain values for JSON."""
+    """Return the plan as plain values for JSON."""
     return {
         "version": plan.found,
         "to": plan.to,
@@ -149,7 +153,7 @@ def of_plan(plan: VersionPlan) -> dict[str, Any]:
 
 
 def of_result(done: VersionResult) -> dict[str, Any]:
-    """Plain values for JSON."""
+    """Return the result as plain values for JSON."""
     return {
         "done": bool(done),
         "version": done.found,

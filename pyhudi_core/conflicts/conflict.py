@@ -74,7 +74,7 @@ The write's base file would be older than the compaction's base file, which does
 
 
 class ConflictKind(StrEnum):
-    """What two commits have in common."""
+    """The reason of a conflict, such as a file group that both commits change."""
 
     FILE_GROUP = "file_group"
     RECORD_KEY = "record_key"
@@ -122,7 +122,7 @@ class Touched:
         appended: the file groups that only got log files.
         keys_of_table: record keys are unique in the table, not in each partition: the table has a record index, or the write's index is global.
         hashed: whether its file groups are buckets. Another writer may have given a different file id to the same bucket.
-        leaves_to_merge: whether two writes that only append logs to a file group do not conflict, because readers merge their rows by event time
+        merged_by_readers: whether two writes that only append logs to a file group do not conflict, because readers merge their rows by event time
             (``write/non_blocking.py``).
         buckets: the assignment of keys to buckets, as the commit records it (``4:id``); empty if the commit has no record.
     """
@@ -134,7 +134,7 @@ class Touched:
     appended: frozenset[Group] = frozenset()
     keys_of_table: bool = False
     hashed: bool = False
-    leaves_to_merge: bool = False
+    merged_by_readers: bool = False
     buckets: str = ""
 
     @classmethod
@@ -154,7 +154,7 @@ class Touched:
             operation,
             groups - rewritten,
             hashed=hashed,
-            leaves_to_merge=commit.extra.get(MERGES_KEY) == "true",
+            merged_by_readers=commit.extra.get(MERGES_KEY) == "true",
             buckets=commit.extra.get(BUCKETS_KEY, ""),
         )
 
@@ -350,7 +350,7 @@ def against(mine: Touched, instant: Instant, theirs: Touched, strategy: Strategy
         groups: frozenset[Group] = frozenset()
         partitions: frozenset[str] = frozenset()
         if condition is Condition.SAME_GROUP:
-            merged = mine.appended & theirs.appended if mine.leaves_to_merge else frozenset()
+            merged = mine.appended & theirs.appended if mine.merged_by_readers else frozenset()
             groups = strategy.shared(mine.file_groups, theirs.file_groups - merged)
         elif condition is Condition.REWRITTEN_GROUP:
             groups = _rewritten(mine, theirs, strategy)

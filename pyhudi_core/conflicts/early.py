@@ -39,7 +39,7 @@ class EarlyCheck:
     def refuse(self, storage: Storage, clock: Clock, partition: str, file_id: str) -> None:
         """Raise `EarlyConflictError` if a rival has announced the file group. Call it after the write's own marker exists."""
         group = join(partition, file_id)
-        names = (group, join(partition, f".{file_id}"))  # those of log files begin with a dot
+        names = (group, join(partition, f".{file_id}"))  # the names of log files begin with a dot
         for rival in self.rivals:
             announced = any(storage.list(f"{layout.markers(rival)}/{name}_") for name in names)
             if announced and self._counts(storage, clock, rival):

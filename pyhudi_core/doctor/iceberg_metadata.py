@@ -1,4 +1,4 @@
-"""Examine the Iceberg metadata beside the table: which files it names that are gone, and what another program has made there or in a catalog.
+"""Examine the Iceberg metadata of the table: find missing files that it names, and changes by other programs in the folder or in a catalog.
 
 Only the folder of the table is read. A catalog of pyiceberg keeps its versions of a registered table in the folder, too; a catalog that keeps them
 elsewhere is not seen. Hudi's readers need none of this.

@@ -60,7 +60,7 @@ def lock_state(context: TableContext) -> str:
 
 
 def examine_identity(exam: Examination, found: str, instant: str | None = None, where: str | None = None) -> None:
-    """Report whether a writer used another lock than this handle uses."""
+    """Report whether a writer used a lock that is not the lock of this handle."""
     context = exam.context
     if context is None:
         return

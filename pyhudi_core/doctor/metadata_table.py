@@ -80,7 +80,7 @@ def _examine_contents(exam: Examination, context: TableContext, listed: Listed, 
         try:
             found = _compare(exam, context, listed)
         except ObjectNotFoundError:
-            continue  # its own cleaning removed a file that had just been listed
+            continue  # cleaning of the metadata table removed a file after the listing
         if found is None:
             return
         if found.agrees or _is_still(context, found):

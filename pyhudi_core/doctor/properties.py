@@ -183,5 +183,5 @@ def _open(exam: Examination, opened: OpenedTable, properties: dict[str, str]) ->
 
 
 def _upgrade_advice(error: TableVersionError) -> str | None:
-    """Return the advice: for newer versions the two options that keep Hudi from upgrading; else the error's own hint."""
+    """Return the hint of the error; None for versions above 8, for which the default advice is right."""
     return None if re.fullmatch("[0-9]{1,9}", error.found) and int(error.found) > 8 else f"{error.hint}."

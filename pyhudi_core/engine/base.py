@@ -102,7 +102,7 @@ class Source(Protocol):
         self, values: pa.RecordBatch, slots: Sequence[Sequence[Slot]], key: KeyColumns, tasks: int
     ) -> Dataset:
         """Send the rows to tasks. A row with the values of row ``i`` of ``values`` goes to a slot in ``slots[i]``; a hash of its key chooses the
-        slot. If ``slots[i]`` is empty, the row is left out.
+        slot. If ``slots[i]`` is empty, the row is omitted.
 
         Two columns are added. Within a task the rows are sorted by `SORT` (int64), which is -1 for missing values. `ORDER` (int64) has the order of
         the rows in the source.

@@ -56,7 +56,7 @@ def session_zone(spark: Any = None) -> TimeZone | None:
 
     try:
         return session_zone(running)
-    except (OSError, Py4JError):  # its JVM has ended, so it shows no rows
+    except (OSError, Py4JError):  # the JVM of the session has ended, so the session shows no rows
         return None
 
 

@@ -329,7 +329,7 @@ def task_rows(batches: Sequence[pa.RecordBatch], by: str, tasks: int, sort_by: S
     if sort.null_count or not pa.types.is_integer(sort.type):
         return None
     encoded = sort.dictionary_encode()
-    values = encoded.chunk(encoded.num_chunks - 1).dictionary  # it has the values of all chunks
+    values = encoded.chunk(encoded.num_chunks - 1).dictionary  # the last dictionary has the values of all chunks
     if len(values) * len(batches) * _PIECE > len(sort):
         return None
     rank = np.empty(len(values), np.int64)

@@ -53,7 +53,9 @@ class LocalSource:
         rows = np.array([len(codes)], np.int64)
         for name in by:
             encoded = self._column(name).dictionary_encode(null_encoding="encode")
-            values = encoded.chunk(encoded.num_chunks - 1).dictionary  # it has the values of all chunks
+            values = encoded.chunk(
+                encoded.num_chunks - 1
+            ).dictionary  # the last dictionary has the values of all chunks
             codes *= len(values)
             codes += np.concatenate([chunk.indices.to_numpy() for chunk in encoded.chunks])
             different, codes, rows = _numbered(codes, len(rows) * len(values))

@@ -2,7 +2,7 @@
 
 `NamedFiles` completes a listing, because a storage may list an old state. The completed commits name the files that exist. If the newest visible
 commits name a file that the listing omits, the file is requested by its own path; every storage answers such a request correctly. So no reader or
-writer uses an older slice of a file group than that of its snapshot's commits, and no writer treats an existing partition as new. Only the latest
+writer uses a slice that is older than the commits of its snapshot, and no writer treats an existing partition as new. Only the latest
 `NEWEST` commits are used; an older listing is not completed.
 """
 

@@ -1,4 +1,4 @@
-"""Cut CSV files into blocks of whole rows, and check their quotes.
+"""Cut CSV files into blocks of complete rows, and check their quotes.
 
 Arrow repairs wrong quotes without a word. If no quote closes a field, Arrow reads the field to the end of the file. If letters follow the closing
 quote, Arrow reads the field to some later quote. In both cases the rows in between become a part of one value.
@@ -43,7 +43,7 @@ class _Source(Protocol):
 
 
 def whole_rows(source: _Source, delimiter: str, path: str, block: int) -> Iterator[bytes]:
-    """Yield the bytes of a CSV file in blocks of about this size, each with whole rows.
+    """Yield the bytes of a CSV file in blocks of about this size, each with complete rows.
 
     Raises `DataError` for quotes that do not fit together, a row that is too long, and a text in UTF-16. ``path``: for errors.
     """
@@ -79,7 +79,7 @@ class _Rows:
         self._letters_behind = re.compile(rb'%b"[^"%b]' % (_QUOTED, ends))
 
     def end(self, text: bytes) -> int:
-        """Return the end of the last whole row."""
+        """Return the end of the last complete row."""
         letters = np.frombuffer(text, np.uint8)
         quotes = np.flatnonzero(letters == _QUOTE)
         at = 1 + max(text.rfind(b"\n"), text.rfind(b"\r"))

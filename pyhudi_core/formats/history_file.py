@@ -48,7 +48,7 @@ _ROW_VERSION = 1
 _GROUP_BYTES = 2 << 20
 _GROUP_ROWS = 4_000
 _BATCH_BYTES = 64 << 20
-# The only codec of Avro timeline files besides none; its name is text in the file's header.
+# Avro timeline files have this codec or none. The header of a file has the name of the codec as text.
 _COMPRESSED = "deflate"
 _HINT = "Restore the file from a copy; what it holds cannot be read until then."
 

@@ -107,7 +107,7 @@ def manifest_number(name: str) -> int | None:
 
 
 def encode_manifest(files: Iterable[HistoryFile], nonce: str) -> bytes:
-    """Return the bytes of a manifest; ``nonce`` makes them different from those of every other writer."""
+    """Return the bytes of a manifest; ``nonce`` makes the bytes different from the manifests of all other writers."""
     listed = sorted(files)
     body = {
         "files": [{"fileName": file.name, "fileLen": file.size} for file in listed],

@@ -99,7 +99,7 @@ def _metrics(ids: Mapping[str, tuple[int, str]], stats: Mapping[str, ColumnStats
 
 
 def added_by(commit: CommitMetadata, table: str) -> list[NamedFile]:
-    """Return the base files that a commit wrote. Raises `UnsupportedTableError` for other formats than Parquet."""
+    """Return the base files that a commit wrote. Raises `UnsupportedTableError` for formats other than Parquet."""
     found = (_new_file(stat) for stat in commit.stats)
     return [refuse_other_format(one, table) for one in found if one is not None]
 
@@ -152,7 +152,7 @@ def _rows(context: TableContext, files: Sequence[BaseFile]) -> dict[str, int]:
 def statistics_of(
     context: TableContext, snapshot: Snapshot, files: Sequence[NamedFile], spec: PartitionSpec
 ) -> Statistics:
-    """Return the statistics of these files: the metadata table's, and those of partition columns from the footers of files that have none there, or
+    """Return the statistics of these files: from the metadata table, and, for partition columns, from the footers of files that have none there, or
     cut texts.
     """
     names = [one.column for one in spec.fields]

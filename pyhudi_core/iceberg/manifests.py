@@ -153,7 +153,7 @@ _IN_MANIFEST: Mapping[str, Any] = {
 
 
 def _with_partition(schema: str) -> str:
-    """Return a schema whose partition has a field: that of a table without partitions has none, and is the only value without bytes."""
+    """Return a schema whose partition has a field. Without partitions, the partition struct has no field, and is the only value without bytes."""
     found = json.loads(schema)
     for field in found["fields"]:
         for inside in field["type"]["fields"] if field["name"] == "data_file" else ():

@@ -86,8 +86,8 @@ def undo(context: TableContext, undone: Iterable[str]) -> None:
 
 
 def delete_objects(context: TableContext, dropped: Iterable[dict[str, Any]], beside: Iterable[dict[str, Any]]) -> None:
-    """Delete manifest lists and manifests of removed snapshots. ``beside``: the kept snapshots, which may share manifests. If the list of a snapshot
-    is lost, manifests stay.
+    """Delete manifest lists and manifests of removed snapshots. ``beside``: the kept snapshots, which may share manifests with the
+    removed ones. If the manifest list of a snapshot is lost, its manifests stay.
     """
     root = location_of(context)
     read = reader_of(context.storage, root)

@@ -204,8 +204,8 @@ def refuse_unfit(context: TableContext) -> None:
 
 @dataclass(slots=True)
 class _Step:
-    """One attempt: the work of a sync, and the new version. ``dropped``: snapshots that the version no longer has; ``beside``: the newest snapshot
-    that it began with; ``plan``: whether the version is for a plan, which needs no statistics of files.
+    """One attempt: the work of a sync, and the new version. ``dropped``: snapshots that the new version no longer has. ``beside``: the newest
+    snapshot when the attempt began. ``plan``: whether the version is for a plan, which needs no statistics of files.
     """
 
     context: TableContext

@@ -32,7 +32,7 @@ MAPPING = "schema.name-mapping.default"
 INSTANT, COMPLETED = "hudi.instant", "hudi.completion-time"
 _MOST_DIGITS = 18
 UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
-"""What the look at JSON of somebody else raises."""
+"""The errors of Python for JSON of another program that does not have the expected form."""
 OWN_FILES = "the files *.metadata.json, *.avro and version-hint.text in metadata/"
 """The files of the metadata in words. The folder may also be a partition, or have tables, so no advice names the folder."""
 AGAIN = f"Delete {OWN_FILES} of the table and nothing else, and sync again; no data is lost."
@@ -51,7 +51,7 @@ def is_metadata(path: str) -> bool:
 
 
 def is_version(path: str) -> bool:
-    """Say whether a path is that of a version."""
+    """Say whether a path is the path of a version."""
     return path.startswith(f"{FOLDER}/") and _VERSION.fullmatch(path.removeprefix(f"{FOLDER}/")) is not None
 
 

@@ -81,7 +81,7 @@ def _current(found: Sequence[RecoveredFile]) -> set[RecoveredFile]:
 
 
 def _differences(files: Iterable[RecoveredFile], found: Sequence[RecoveredFile], schemas: _Schemas) -> list[str]:
-    """Return how columns of some files differ from those of newer files, unless columns were only added at the end or widened."""
+    """Return how the columns of some files differ from the columns of newer files, unless columns were only added at the end or widened."""
     by_time = sorted((file for file in found if file.schema and not file.is_partial), key=_time)
     first: dict[str, RecoveredFile] = {}
     for file in sorted((file for file in files if file.schema and not file.is_partial), key=_time):

@@ -1,6 +1,6 @@
 """The protocol of indexes. An index finds for each row of a batch the file group that contains the row's key (specification, "Indexes").
 
-An index adds the columns `TAGS` to the rows. A global index may name a file group in another partition than the row's own. An index may return a row
+An index adds the columns `TAGS` to the rows. A global index may name a file group in a partition that is not the row's own. An index may return a row
 twice, for two file groups. It runs in the engine's tasks, and collects nothing at the driver.
 
 If all rows of a partition have the same answer, an index gives it by partition (`Tagged.whole`), and reads no row. The simple index does so for a

@@ -106,7 +106,7 @@ class BucketIndex:
         return Tagged(rows.map(_Tag(self.hashing, known, schema), schema))
 
     def _known(self, partition: str) -> dict[int, str]:
-        """Return the file ids of the buckets whose file id is not the bucket's first one."""
+        """Return, by bucket, the file ids that differ from the id that this package gives to a new bucket."""
         there: dict[int, str] = {}
         for file_id in self.file_ids(partition):
             if not _NUMBERED.match(file_id) or (int(file_id[:_DIGITS]) >= self.hashing.buckets and not self.anew):

@@ -1,4 +1,4 @@
-"""The global indexes that read files: find a key in the files of the whole table (specification, "Indexes", GLOBAL_SIMPLE and GLOBAL_BLOOM).
+"""The global indexes that read files: find a key in the files of all partitions (specification, "Indexes", GLOBAL_SIMPLE and GLOBAL_BLOOM).
 
 Rows are shuffled by a hash of their key, so that all rows of a key, in any partitions, are in one task. Each task with rows looks into all files; key
 ranges and bloom filters exclude most of them. The cost grows with the table; the cost of a record index does not.

@@ -150,7 +150,7 @@ def in_process_identity(name: str, process: str) -> str:
 
 
 def refuse_other_lock(found: str, ours: str, *, given_up: str, process: Process, table: str) -> None:
-    """Raise `LockIdentityError` if the latest commit used another lock than this writer.
+    """Raise `LockIdentityError` if the lock of the latest commit is not the lock of this writer.
 
     Args:
         found: the identity that the latest commit recorded; empty if it recorded none.

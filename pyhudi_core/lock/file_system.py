@@ -63,7 +63,7 @@ class Holder:
     note: str
 
     def to_bytes(self) -> bytes:
-        """Return the lock file's content: the fields of Hudi's provider, which only logs them, and those of this package."""
+        """Return the lock file's content: the fields of Hudi's provider, which only logs them, and the fields of this package."""
         since = datetime.fromtimestamp(self.since_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
         content = {"lockCreateTime": since, "lockThreadName": f"pyhudi {self.pid}@{self.host}", "pyhudi": asdict(self)}
         return json.dumps(content, indent=1).encode()

@@ -130,7 +130,7 @@ class LockKind:
         return next(iter(self.names))
 
     def options(self) -> tuple[Option, ...]:
-        """Its own options, whose attributes are ``name.field``."""
+        """Return the options of this kind of lock. Their attributes are ``name.field``."""
         return _options_of(self)
 
 

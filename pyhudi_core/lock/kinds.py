@@ -101,7 +101,7 @@ LOCK_OPTIONS = (
     *(Option(f"hoodie.write.lock.{key}", "", str, "", _ONLY_HUDI, Scope.LOCK)
       for key in ("max_wait_time_ms_between_retry", "num_retries", "client.num_retries", "client.wait_time_ms_between_retry")),
 )  # fmt: skip
-"""The options of all kinds; `own_options` has those of one kind."""
+"""The options of all kinds; `own_options` has the options of one kind."""
 
 
 def refuse_incomplete(key: str, name: str, is_given: Callable[[str], object], table: str | None = None) -> None:

@@ -77,7 +77,7 @@ class Seen:
 
     @property
     def owner(self) -> Owner | None:
-        """Its owner; None if another tool wrote the file."""
+        """The owner of the lock; None if another tool wrote the file."""
         return Owner.parse(self.lock.owner) if self.lock is not None else None
 
 

@@ -49,8 +49,8 @@ class KeyPart:
 
 
 def parts_for(held: int, read: int, whole: int, most: int) -> int:
-    """Return the number of parts, a power of two, into which a too large part is cut. Of the ``whole`` bytes of logs, ``read`` bytes were read, and
-    gave ``held`` bytes of entries.
+    """Return the number of parts into which a too large part is cut, a power of two. The logs have ``whole`` bytes. The ``read`` bytes that were
+    read became ``held`` bytes of entries.
     """
     expected = held * max(1.0, whole / max(1, read))
     parts = 2

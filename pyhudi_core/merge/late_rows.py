@@ -45,7 +45,7 @@ def older_than_deletes(storage: Storage, piece: FileSlice, merging: Merging, row
             entries = scan.entries(found, part, merging.most_log_bytes)
         except LogsTooLargeError as error:
             into = error.parts
-        for smaller in part.cut(into):  # not in the handler, because there the error still holds the entries
+        for smaller in part.cut(into):  # not inside the except block, where the error still holds the entries in memory
             look(smaller)
         if entries is not None:
             late[_lost(rows, fold(entries, merging.law()), merging)] = True

@@ -297,7 +297,7 @@ def _not_deleted_outright(codes: Ints, positions: Ints, outright: Mask) -> Ints:
 
 
 def _sort_columns(values: pa.ChunkedArray, name: str) -> dict[str, pa.ChunkedArray]:
-    """Return columns whose sort order is that of `compare`. Arrow sorts nulls last and NaN after all numbers, and considers both zeros equal."""
+    """Return columns that sort in the order of `compare`. Arrow sorts nulls last and NaN after all numbers, and considers both zeros equal."""
     columns = {f"known{name}": pc.is_valid(values)} if values.null_count else {}
     columns |= {f"value{name}": _signed(values)}
     if pa.types.is_floating(values.type) and (minus := _minus_zero(values)).any():

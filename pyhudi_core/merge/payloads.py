@@ -156,7 +156,7 @@ class MySqlPayload(_Payload):
 
 @dataclass(frozen=True, slots=True)
 class PostgresPayload(_Payload):
-    """The version with the higher ``_event_lsn`` wins; with equal values the newer version wins. Values that the source left out do not change."""
+    """The version with the higher ``_event_lsn`` wins; with equal values the newer version wins. Values that the source omits do not change."""
 
     can_delete: ClassVar[bool] = True
     needs: ClassVar[tuple[str, ...]] = (_LSN, _OPERATION)

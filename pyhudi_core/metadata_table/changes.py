@@ -16,7 +16,7 @@ from pyhudi_core.metadata_table.records import Records, file_lists, locations, p
 from pyhudi_core.model.commit import WriteStat
 
 KEPT = frozenset({names.FILES, names.COLUMN_STATS, names.PARTITION_STATS, names.RECORD_INDEX, names.BLOOM_FILTERS})
-"""The partitions that this release can update, besides those of `defined_indexes`."""
+"""The partitions that this release can update, in addition to the partitions in `defined_indexes`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,9 @@ class CommitChanges:
     """The changes that a commit made to the data table.
 
     Attributes:
-        stats: its files.
-        ranges: the ranges of the columns of its files (`Written.ranges`).
-        instant_ms: its requested time, in milliseconds since 1970 in the time zone of the timeline.
+        stats: the files of the commit.
+        ranges: the ranges of the columns of these files (`Written.ranges`).
+        instant_ms: the requested time of the commit, in milliseconds since 1970 in the time zone of the timeline.
         columns: the columns with statistics.
         form: the form of the statistics.
         keys: the changes of record keys; None if the table has no record index.

@@ -262,7 +262,7 @@ def _kept(bounds: pa.Array, kind: BoundsKind, outside: object, empty: pa.Array) 
 
 
 def _records(kind: RecordType, files: Sequence[FileBounds], ends: pa.Array, shown: pa.Array) -> Records:
-    """Return the records of files or partitions. The ends of their keys and their names are given by number.
+    """Return the records of files or partitions. The numbers of the bounds refer to the given names and ends of keys.
 
     The kinds of all columns are put into one struct, because in a small commit each call costs more than its records.
     """

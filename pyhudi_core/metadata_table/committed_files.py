@@ -29,7 +29,7 @@ Bases = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class FilesOfCommit:
     """The entries of one commit.
 
     Attributes:
@@ -72,13 +72,13 @@ class CommittedFiles:
     Attributes:
         folder: the timeline of the metadata table.
         data: the timeline of the data table.
-        whole: whether the metadata table's own commits are read for every instant on the data table's timeline, as `check` does.
+        whole: whether to read the metadata table's own commit for every instant on the data table's timeline; `check` does so.
     """
 
     folder: TimelineFolder
     data: TimelineFolder
     whole: bool = False
-    _said: dict[Instant, Said] = field(default_factory=dict)
+    _of_commits: dict[Instant, FilesOfCommit] = field(default_factory=dict)
     _last: tuple[Timeline, Timeline, Mapping[str, Instant], Sequence[Instant]] | None = None
 
     def refuse_lost(
@@ -97,25 +97,25 @@ class CommittedFiles:
             if lost and not self._is_built_since(own, said.instant, partition, found):
                 raise self._error(own, said.instant, lost)
 
-    def _needed(self, own: Timeline, data: Timeline, since: str) -> Iterator[Said]:
+    def _needed(self, own: Timeline, data: Timeline, since: str) -> Iterator[FilesOfCommit]:
         """Yield the entries of the commits that may be needed after base files of this time."""
         parts, logged = self._logged(own, data)
         newest = logged[-1:]
         needed = [i for i in logged if (i.completion_time or "") >= since or i in newest]
-        unread = (parts.get(i.requested_time) for i in needed if i not in self._said)
+        unread = (parts.get(i.requested_time) for i in needed if i not in self._of_commits)
         self.data.read_commits(part for part in unread if part is not None)
-        silent = [i for i in needed if i not in self._said and self._is_silent(i, parts.get(i.requested_time))]
+        silent = [i for i in needed if i not in self._of_commits and self._is_silent(i, parts.get(i.requested_time))]
         with suppress(CorruptionError, SnapshotExpiredError):  # raised below, for the damaged partition
             self.folder.read_commits(silent)
         for instant in needed:
             yield self._of(instant, parts.get(instant.requested_time))
-        if newest and not self.whole and self._said[newest[0]].counts is not None:
+        if newest and not self.whole and self._of_commits[newest[0]].counts is not None:
             return
         compactions = [i for i in own.commits if i.action is Action.COMMIT]
         builds = [i for i in own.commits if _is_build(i)]
         asked = [*compactions, *builds] if self.whole else compactions[-1:] or builds
         with suppress(CorruptionError, SnapshotExpiredError):  # raised below, for the damaged partition
-            self.folder.read_commits(i for i in asked if i not in self._said)
+            self.folder.read_commits(i for i in asked if i not in self._of_commits)
         for instant in asked:
             yield self._of(instant, None)
 
@@ -138,14 +138,14 @@ class CommittedFiles:
         self._last = own, data, parts, logged
         return parts, logged
 
-    def _of(self, instant: Instant, part: Instant | None) -> Said:
-        known = self._said.get(instant)
+    def _of(self, instant: Instant, part: Instant | None) -> FilesOfCommit:
+        known = self._of_commits.get(instant)
         if known is None:
             noted = None if part is None else _noted(instant, self.data.read_commit(part))
             if noted is None or self.whole:
                 sizes = {stat.path: stat.size for stat in self._body(instant).stats}
-                noted = Said(instant, sizes, None if noted is None else noted.counts)
-            known = self._said[instant] = noted
+                noted = FilesOfCommit(instant, sizes, None if noted is None else noted.counts)
+            known = self._of_commits[instant] = noted
         return known
 
     def _body(self, instant: Instant) -> CommitMetadata:
@@ -186,10 +186,10 @@ def _is_build(instant: Instant) -> bool:
     return is_build(instant.requested_time)
 
 
-def _noted(instant: Instant, commit: CommitMetadata) -> Said | None:
+def _noted(instant: Instant, commit: CommitMetadata) -> FilesOfCommit | None:
     """Return the entries for the part that a commit of the data table lists; None if it has none, or if they are not readable."""
     found = _parsed(commit.extra.get(METADATA_FILES_KEY, ""))
-    return None if found is None else Said(instant, *found)
+    return None if found is None else FilesOfCommit(instant, *found)
 
 
 @lru_cache(maxsize=128)

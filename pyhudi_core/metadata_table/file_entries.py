@@ -39,17 +39,17 @@ class FileIndex(Protocol):
 
     @property
     def partition(self) -> str:
-        """Its partition of the metadata table."""
+        """The partition of the metadata table that holds this index."""
         ...
 
     @property
     def schema(self) -> pa.Schema:
-        """The schema of its entries. The column ``key`` has the key of the record."""
+        """The schema of the index's entries. The column ``key`` has the key of the record."""
         ...
 
     @property
     def of_slices(self) -> bool:
-        """Whether its entries describe the rows of slices, not single files. A service that keeps all rows changes no entry of such an index."""
+        """Whether the entries describe the rows of slices, not single files. A service that keeps all rows changes no entry of such an index."""
         ...
 
     @property

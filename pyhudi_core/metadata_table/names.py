@@ -1,7 +1,7 @@
 """Partitions of the metadata table, and their keys.
 
 Specification, "Metadata Table", corrected by tables of releases 1.0 to 1.2: hashes are xxHash64 with Hudi's seed in Base64, file names are hashed
-by MD5, and Java's hash of a key's text chooses its file group: the hash names a number that is in the group's id, so no number may be missing.
+by MD5. Java's hash of a key's text chooses the file group of the key: the hash gives the number in the group's id, so no number may be missing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The list of files in the metadata table of version 6.
 
-Format reference: versions 1.11. Its timeline has layout 1. Times of instants have 17 digits, as those of the data table, or 20: services and builds
+Format reference: versions 1.11. Its timeline has layout 1. Times of instants have 17 digits, as in the data table, or 20: services and builds
 add three digits to the time of a deltacommit. The name of a log has the time of its base file, or of a pending compaction. So the name does not show
 the writer of the blocks: each block counts by its own instant.
 

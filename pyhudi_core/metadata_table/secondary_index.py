@@ -127,7 +127,7 @@ class SecondaryIndex:
 
 
 def _entries_of(values: pa.Array, record_keys: pa.Array, *, newer: bool) -> SecondaryEntries:
-    """Return the entries of rows. A newer index has an entry for a null, the character NUL, and escapes this character in texts."""
+    """Return the entries of rows. In a newer index, the character NUL stands for a null, so this character is escaped in texts."""
     filled = values.is_valid()
     texts, keys = values.filter(filled).cast(pa.string()), record_keys.cast(pa.string())
     plain = names.secondary_keys(texts, keys.filter(filled))

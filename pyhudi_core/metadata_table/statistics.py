@@ -32,7 +32,7 @@ eight years in microseconds. So timestamps from 1961 to 1978 are ambiguous.
 def typed_stats(item: ColumnRangeOfFile, kind: pa.DataType, rows: int) -> ColumnStats | None:
     """Return statistics with values of the column's type ``kind``, for this number of rows (0: unknown); None if they cannot be used."""
     if rows and item.nulls is not None and item.nulls >= rows:
-        # Bounds of columns that are all null are invented.
+        # For a column with only nulls, writers store arbitrary bounds.
         return ColumnStats(None, None, item.nulls, rows)
     low, high = _typed(item.min, kind), _typed(item.max, kind)
     if low is None or high is None:

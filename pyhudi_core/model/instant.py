@@ -133,7 +133,7 @@ def parse_file_name(name: str) -> Instant | None:
         return None
     action = Action(word)
     if suffix is None:
-        # A table service completes under another name than its pending one, so readers skip a file such as ``<time>.compaction``.
+        # The name of a completed table service differs from its pending name, so readers skip a file such as ``<time>.compaction``.
         return Instant(begin, action, State.COMPLETED, completion) if action.completes_as is action else None
     if suffix in (State.REQUESTED.value, State.INFLIGHT.value) and completion is None:
         return Instant(begin, action, State(suffix))

@@ -18,7 +18,7 @@ from functools import lru_cache
 from pyhudi_core.errors import CorruptPropertiesError, LimitExceededError
 
 SIZE_LIMIT = 1 << 20
-"""Bytes; a properties file of a real table has a few thousand."""
+"""The maximum size in bytes. A properties file of a real table has a few thousand bytes."""
 
 _BLANK = " \t\f"
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -87,7 +87,7 @@ def render(properties: Mapping[str, str], comment: str) -> bytes:
     lines = [f"#{_ascii(line)}" for line in _LINE_END.split(comment)] if comment else []
     for key, value in properties.items():
         escaped = _ascii(value.translate(_WRITTEN_ESCAPES))
-        # Java skips blanks before a value, so a leading blank needs a backslash; in keys every blank does.
+        # Java skips blanks before a value, so a leading blank of a value needs a backslash. In a key, every blank needs one.
         leading = "\\" if escaped.startswith(" ") else ""
         lines.append(f"{_ascii(key.translate(_WRITTEN_ESCAPES)).replace(' ', chr(92) + ' ')}={leading}{escaped}")
     return ("\n".join(lines) + "\n").encode("ascii")

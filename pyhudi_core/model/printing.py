@@ -41,7 +41,7 @@ def printable(cls: _T) -> _T:
         name = type(self).__name__
         try:
             text = own(self) if own else _fields(self) if dataclasses.is_dataclass(self) else inherited(self)
-        except HudiError as error:  # such as those of a table that is gone
+        except HudiError as error:  # such as the attributes of a table that no longer exists
             text = f"{name} that cannot be read: {error}"
         return _safe(text if text.startswith(name) else f"{name}: {text}", LINE, _WORD)
 

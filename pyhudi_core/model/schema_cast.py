@@ -81,9 +81,9 @@ def conform(
     """Return a batch of a file with the columns and types of ``schema``. ``names`` are the names in the file, if they differ.
 
     Casts as `cast_batch`, and in addition: integers may become the nearest float, bytes and strings replace each other, times without zone are UTC
-    (as in old files and those of other writers), and types that Hudi's ``ALTER TABLE`` changes to text, date or decimal are cast to the new type. In
-    base files, as in Hudi, a 32-bit number that is not nested is widened through its text, so that 0.1 stays 0.1. In logs (``of_log``) it is widened
-    directly.
+    (as in old files and in files of other writers), and types that Hudi's ``ALTER TABLE`` changes to text, date or decimal are cast to the new type.
+    In base files, as in Hudi, a 32-bit number that is not nested is widened through its text, so that 0.1 stays 0.1. In logs (``of_log``) it is
+    widened directly.
 
     Raises:
         SchemaMismatchError: the file's type cannot be read as the schema's.

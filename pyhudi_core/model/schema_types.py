@@ -7,7 +7,7 @@ choice is the project's own.
 
 `ColumnRule`s decide which names and types a column may have. `walk` shows them every level of a schema: the columns, the fields of structs, and the
 contents of lists and maps. So a rule does not handle nesting itself. `COLUMN_RULES` are the rules that need only the data; ``model/schema.py`` has
-those that compare with the table, ``write/coercion.py`` those of rows that are written.
+the casts that compare with the table, ``write/coercion.py`` the casts of written rows.
 """
 
 from __future__ import annotations

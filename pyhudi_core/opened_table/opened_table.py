@@ -28,12 +28,12 @@ T = TypeVar("T")
 _Files = tuple[bytes | None, bytes | None]
 """The properties files of a table and of its metadata table; None for a file that was not read."""
 NEW_FILES = "the properties files of a new table"
-"""What a handle remembers (`CommitProtocol.remembered`) between the creation of a table's metadata table and the first call: `_Files`."""
+"""The key of `CommitProtocol.remembered` under which a handle stores `_Files`, from the creation of the metadata table until the first call."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The table as this handle found it last, and the properties files from which it was made."""
+    """The context of the last call of this handle, and the properties files from which the handle made this context."""
 
     files: _Files = field(repr=False)
     context: TableContext
@@ -51,7 +51,7 @@ class OpenedTable:
     pre_commit: PreCommit | None = None
     beside: Callable[[str], Storage] | None = None
     drop: Callable[[OpenedTable], Any] | None = field(default=None, repr=False)
-    """Returns the drop of a table that was opened by its name in a catalog."""
+    """Returns the object that drops the table; only for a table that was opened by its name in a catalog."""
     _folders: dict[str, TimelineFolder] = field(default_factory=dict)
     _metadata_folders: dict[str, TimelineFolder] = field(default_factory=dict)
     _instants: dict[str, Clock | None] = field(default_factory=dict)
@@ -115,20 +115,23 @@ class OpenedTable:
         """Return the table that was created just now with this properties file. Raises as `context`."""
         with at_table(self.storage.location):
             context = self._of((properties, None))
-            self._known, self._lists_metadata = None, True  # it gets a metadata table
+            self._known, self._lists_metadata = None, True  # the table gets a metadata table after this
             return context
 
-    def created_whole(self) -> None:
-        """Use the properties files that the creation of the metadata table has left. `context_and` compares them, so they may be old."""
+    def remember_new_files(self) -> None:
+        """Remember the properties files that the creation of the metadata table has stored for this handle, so that the first call can use them.
+
+        They may be outdated, because `context_and_look` reads the files again and compares.
+        """
         files = self._remembered.pop(NEW_FILES, None)
         if files is not None:
             Ahead.of(partial(self._of, files))
 
-    def context_and(self, look: Callable[[TableContext], T]) -> tuple[TableContext, T]:
-        """Return the table with its current configuration, and the result of a ``look`` afterwards.
+    def context_and_look(self, look: Callable[[TableContext], T]) -> tuple[TableContext, T]:
+        """Return the table with its current configuration, and the result of ``look`` for it.
 
-        On a network storage both run concurrently, if this handle has already read the properties. The result of the look is valid if the bytes of
-        the properties files are unchanged: then it is the same as after a read of the properties.
+        On a network storage, the read of the properties and ``look`` run concurrently, if this handle has already read the properties. ``look`` then
+        gets the last known context. Its result counts only if the bytes of the properties files are unchanged; otherwise ``look`` is called again.
         """
         known = self._known
         if known is None or self.storage.capabilities.parallel_calls <= 1:
@@ -141,7 +144,10 @@ class OpenedTable:
             return context, look(context) if found.error or now != known.files else found.get()
 
     def _files(self) -> _Files:
-        """Read the properties of the table and, if useful, of its metadata table, on a network storage. A failed read is repeated later."""
+        """Read the properties files of the table and of its metadata table concurrently, on a network storage; on other storages read nothing.
+
+        The second file is omitted if the table had no metadata table at the last call. The step that needs a file repeats a failed read.
+        """
         storage = self.storage
         if storage.capabilities.parallel_calls <= 1:
             return None, None
@@ -207,7 +213,7 @@ def opened_beside(context: TableContext, location: str) -> TableContext:
 
 
 def _read(storage: Storage, path: str) -> bytes | None:
-    """Return a file; None if the read failed. A step that needs the file reads it then."""
+    """Return a file; None if the read failed. The step that needs the file then reads it itself."""
     try:
         return storage.get(path)
     except StorageError:
@@ -217,7 +223,7 @@ def _read(storage: Storage, path: str) -> bytes | None:
 def _with_metadata_table(context: TableContext, folders: Folders, properties: bytes | None = None) -> TableContext:
     """Return the table with its metadata table as a companion, if the table lists an existing one.
 
-    ``properties``: its properties file, if it was just read.
+    ``properties``: the properties file of the metadata table, if the caller has just read it.
     """
     if not context.config.metadata_partitions or not context.config.reads_metadata_table:
         return context

@@ -49,14 +49,14 @@ class CatalogOptions:
     strategy: str = declared(
         f"{_HIVE}table.strategy",
         "ALL",
-        "The tables of a merge-on-read table: `ALL`, read-optimized (`_ro`), real-time (`_rt`) and real-time under the table's own name; `RO` or "
-        "`RT`, that one under the table's own name.",
+        "The catalog's tables for a merge-on-read table: `ALL`, a read-optimized one (`_ro`), a real-time one (`_rt`) and a real-time one under the "
+        "table's own name; `RO` or `RT`, only the read-optimized or the real-time one, under the table's own name.",
         choices=words("ALL", "RO", "RT"),
     )
     plain_snapshot: bool = declared(
         f"{_META}sync_snapshot_with_table_name",
         True,
-        "With the strategy `ALL`, the real-time table is also there under the table's own name.",
+        "With the strategy `ALL`, the catalog also has the real-time table under the table's own name.",
     )
     plain_ro: bool = declared(
         f"{_HIVE}skip_ro_suffix",
@@ -71,7 +71,9 @@ class CatalogOptions:
     no_meta_columns: bool = declared(f"{_HIVE}omit_metadata_fields", False, "Leave the meta columns out.")
     comments: bool = declared(f"{_HIVE}sync_comment", False, "The comments of columns are those of the table's rules.")
     data_source: bool = declared(
-        f"{_HIVE}sync_as_datasource", True, "Spark finds the table as one of Hudi's data source, with its schema."
+        f"{_HIVE}sync_as_datasource",
+        True,
+        "Store the parameters with which Spark opens the table by Hudi's data source.",
     )
     schema_piece: int = declared(
         f"{_HIVE}schema_string_length_thresh",
@@ -106,7 +108,7 @@ class CatalogOptions:
     conditional: bool = declared(
         "hoodie.datasource.meta_sync.condition.sync",
         False,
-        "If neither columns nor partitions changed, the catalog stays as it is, its time of the last sync included.",
+        "If neither columns nor partitions changed, the catalog is not changed; even the time of the last sync stays.",
     )
     batch: int = declared(
         f"{_HIVE}batch_num", 1_000, "Number of partitions in one request; Glue takes 100 at most.", minimum=1

@@ -75,14 +75,14 @@ class ClusteringOptions:
     execution_strategy: str | None = declared(
         "hoodie.clustering.execution.strategy.class",
         None,
-        "The execution strategy that plans name, a class of Hudi's. It must be the one of the plan strategy, which is the default.",
+        "The execution strategy in plans, a class of Hudi. It must belong to the plan strategy; by default it is the one of the plan strategy.",
         choices={f"{EXECUTIONS_PACKAGE}{name}".lower(): name for name in EXECUTIONS.values()},
     )
     earliest_commit: str | None = declared(
         "hoodie.clustering.plan.strategy.earliest.commit.to.cluster",
         None,
-        "Under `COMMIT_BASED`: the requested time of a commit; file groups that later commits have written are clustered. By default the commit "
-        "up to which the last plan of this kind came.",
+        "For `COMMIT_BASED`: the requested time of a commit. File groups that later commits have written are clustered. By default the last commit "
+        "that the previous plan of this kind considered.",
     )
     expires: bool = declared(
         "hoodie.clustering.enable.expirations",

@@ -66,7 +66,7 @@ TABLE_OPTIONS = (
            "By default event time if there are ordering columns.", Scope.TABLE,
            choices=words("COMMIT_TIME_ORDERING", "EVENT_TIME_ORDERING", "CUSTOM"), aliases=("hoodie.record.merge.mode",)),
     Option("hoodie.compaction.payload.class", "payload_class", str, None,
-           "The payload class of Hudi by whose rules rows are merged (merge mode CUSTOM).", Scope.TABLE,
+           "The payload class of Hudi whose rules merge the versions of a row (merge mode CUSTOM).", Scope.TABLE,
            aliases=("hoodie.datasource.write.payload.class",)),
     Option("hoodie.record.merge.strategy.id", "merge_strategy", str, None,
            "The id of a registered merger that makes one row out of two versions (merge mode CUSTOM).", Scope.TABLE,
@@ -75,14 +75,14 @@ TABLE_OPTIONS = (
     Option("hoodie.payload.delete.field", "delete_field", str, None,
            "A column that marks deletes: a row whose text in this column is `hoodie.payload.delete.marker` deletes the row of its key (version 9).",
            Scope.TABLE),
-    Option("hoodie.payload.delete.marker", "delete_marker", str, None, "The text that marks deletes, in its case (version 9).", Scope.TABLE),
+    Option("hoodie.payload.delete.marker", "delete_marker", str, None, "The text that marks deletes; it is case-sensitive (version 9).", Scope.TABLE),
     Option("hoodie.table.timeline.timezone", "timeline_timezone", str, "UTC",
            "Time zone of instant times. All writers of a LOCAL table must run in one time zone.", Scope.TABLE,
            choices=words("UTC", "LOCAL")),
     Option("hoodie.table.keygenerator.type", "key_generator", str, None,
-           "`TIMESTAMP` for folders that are formatted times (one key column, one partition column). By default folders hold the values of their "
-           "columns, and the key and partition columns decide between the others, which agree with the table or are refused. Hudi's class names are "
-           "accepted.",
+           "`TIMESTAMP` for folders that are formatted times (one key column, one partition column). By default folders are named by the values of "
+           "the partition columns, and the number of key and partition columns determines the generator; a different value is refused. Hudi's "
+           "class names are accepted.",
            Scope.TABLE, choices=_KEY_GENERATORS,
            aliases=("hoodie.datasource.write.keygenerator.type", "hoodie.datasource.write.keygenerator.class", "hoodie.table.keygenerator.class")),
     Option("hoodie.keygen.timebased.timestamp.type", "time_type", str, None,
@@ -109,7 +109,7 @@ TABLE_OPTIONS = (
            "spread the load "
            "(`3f/day=2026-01-01`); 0 for none. Only this package can write to such a table.", Scope.TABLE, minimum=0, maximum=8),
     Option("pyhudi.partition.random.prefix.depth", "prefix_depth", int, 1,
-           "Maximum number of nested prefix folders; the hash chooses from 1 to this number.", Scope.TABLE, minimum=1, maximum=4),
+           "Maximum number of nested prefix folders. The hash chooses the number for each partition, at least 1.", Scope.TABLE, minimum=1, maximum=4),
 )  # fmt: skip
 
 WRITE_OPTIONS = (
@@ -125,17 +125,18 @@ WRITE_OPTIONS = (
     Option("hoodie.copyonwrite.record.size.estimate", "files.record_size_estimate", int, 1024,
            "Bytes of a row in a base file, used until commits give an average.", minimum=1),
     Option("hoodie.logfile.data.block.format", "files.log_block_format", str, None,
-           "How rows are stored in the log files of merge-on-read tables. By default `avro` for up to 1,000 rows, which many small logs are read "
-           "faster with, and `parquet` for more; always `avro` if an ordering column is a string, because "
-           "release 1.2.0 of Hudi compares strings in Parquet blocks incorrectly, in its own tables too. "
-           "The Spark releases of Hudi fail on `hfile` in tables with Parquet base "
-           "files, also on their own.", choices=words("parquet", "avro", "hfile")),
+           "How rows are stored in the log files of merge-on-read tables. By default `avro` for up to 1,000 rows, because many small logs are read "
+           "faster in this format, and `parquet` for more rows. If an ordering column is a string, the default is always `avro`, because "
+           "release 1.2.0 of Hudi compares strings in Parquet blocks incorrectly, also in tables that Hudi wrote. "
+           "The Spark releases of Hudi cannot read `hfile` blocks in tables with Parquet base files, not even blocks that they wrote.",
+           choices=words("parquet", "avro", "hfile")),
     Option("hoodie.write.record.positions", "files.record_positions", bool, True,
            "Log files of merge-on-read tables contain the positions of the updated rows in the base file.",
            aliases=("hoodie.datasource.write.record.positions",)),
     Option("hoodie.allow.operation.metadata.field", "files.operation_field", bool, False,
            "Files have the sixth meta column `_hoodie_operation`, which is null in the rows that this package writes, as with Hudi's Spark writers. "
-           "`create_table` stores it. Hudi's writers do not: give it to them, and to writes to their tables."),
+           "`create_table` stores this option in the table; Hudi's writers do not. So pass it to Hudi's writers, and to each write to a table that "
+           "Hudi created."),
     Option("hoodie.index.type", "index.type", str, None,
            "The index that finds the file group of a key. By default the record index if the table has one; else BLOOM if the batch's partitions "
            "have many file groups, and SIMPLE otherwise. `commit.stats.index` contains the index and the reason.",
@@ -149,8 +150,8 @@ WRITE_OPTIONS = (
            "Comma-separated key columns that are hashed under the BUCKET index; all key columns by default.",
            aliases=("hoodie.datasource.write.indexkey.field",)),
     Option("hoodie.index.bucket.engine", "index.bucket_engine", str, None,
-           "How keys come to file groups under the BUCKET index: a fixed number of buckets, or ranges of hashes that clusterings split "
-           "and merge (merge-on-read tables). By default that of the table, and SIMPLE for a new one.",
+           "How the BUCKET index assigns keys to file groups: `SIMPLE`, by a fixed number of buckets; `CONSISTENT_HASHING`, by ranges of hashes that "
+           "clusterings split and merge (merge-on-read tables). An existing table keeps its engine; the default of a new table is SIMPLE.",
            choices=words("SIMPLE", "CONSISTENT_HASHING")),
     Option("hoodie.bucket.index.max.num.buckets", "index.most_buckets", int, None,
            "Clusterings split buckets of a partition with consistent hashing up to this number. By default hoodie.bucket.index.num.buckets.",
@@ -164,14 +165,15 @@ WRITE_OPTIONS = (
            "A clustering merges neighbouring buckets whose files together are not larger than hoodie.parquet.max.file.size times this number.",
            minimum=0),
     Option("hoodie.simple.index.update.partition.path", "index.simple_moves", bool, True,
-           "Under GLOBAL_SIMPLE, a row whose key is in another partition is deleted there and inserted in its own, by one commit. If false, "
-           "the stored row is updated where it is."),
-    Option("hoodie.bloom.index.update.partition.path", "index.bloom_moves", bool, True, "The same under GLOBAL_BLOOM."),
+           "For GLOBAL_SIMPLE: if the key of a row is stored in another partition, one commit deletes it there and inserts the row in its new "
+           "partition. If false, the stored row is updated in its old partition."),
+    Option("hoodie.bloom.index.update.partition.path", "index.bloom_moves", bool, True,
+           "As `hoodie.simple.index.update.partition.path`, for GLOBAL_BLOOM."),
     Option("hoodie.record.index.update.partition.path", "index.record_moves", bool, False,
-           "The same under RECORD_INDEX, if `hoodie.index.type` selects it."),
+           "As `hoodie.simple.index.update.partition.path`, for RECORD_INDEX, if `hoodie.index.type` selects it."),
     Option("pyhudi.update.moves.rows", "index.updates_move", bool, False,
            "An upsert deletes the stored version of a row in its file group, and inserts the new one in another file group, by one commit. "
-           "If false, a row stays in its file group. Not in merge-on-read tables, under BUCKET, with partial updates or mergers."),
+           "If false, a row stays in its file group. Not for merge-on-read tables, the index BUCKET, partial updates and mergers."),
     Option("hoodie.combine.before.upsert", "rows.combine_before_upsert", bool, True,
            "Combine rows of one upsert with the same key before the write. If false, they are an error."),
     Option("hoodie.combine.before.insert", "rows.combine_before_insert", bool, False,
@@ -180,20 +182,20 @@ WRITE_OPTIONS = (
            "An insert skips rows whose key exists already in the table. If false, they are an error."),
     Option("schema_evolution", "rows.schema_evolution", str, "both",
            "How a batch may change the columns of the table: `add_columns`, by columns that the table does not have; `widen`, by wider types; "
-           "`both`; or `none`. What is not allowed is an error. `table.alter` always may.",
+           "`both`; or `none`. A change that is not allowed is an error. `table.alter` is always allowed.",
            choices=words("both", "add_columns", "widen", "none")),
     Option("pyhudi.schema.allow.lossy.widening", "rows.allow_lossy_widening", bool, False,
-           "A 64-bit integer column becomes double when data has non-integer numbers for it. Its integers from 2**53 on then read as the "
-           "nearest double, and it stays double. If false, such data is an error; whole and missing floating-point numbers always fit an integer "
-           "column."),
+           "A 64-bit integer column becomes double when data has non-integer numbers for it, and stays double. Stored integers above 2**53 are then "
+           "read as the nearest double. If false, such data is an error. Data that has only whole and missing floating-point numbers always fits an "
+           "integer column."),
     Option("hoodie.index.bloom.num_entries", "files.bloom_entries", int, 60_000,
-           "Maximum number of keys that one row of a bloom filter is sized for. Files with fewer keys get a smaller filter.",
+           "Maximum number of keys for which one row of a bloom filter is sized. Files with fewer keys get a smaller filter.",
            minimum=1, maximum=10_000_000, aliases=("hoodie.bloom.num_entries",)),
     Option("hoodie.index.bloom.fpp", "files.bloom_fpp", float, 1e-9, "Rate of false positives of a bloom filter.",
            minimum=1e-15, maximum=0.5, aliases=("hoodie.bloom.fpp",)),
     Option("hoodie.bloom.index.filter.dynamic.max.entries", "files.bloom_max_entries", int, 100_000,
-           "Number of keys up to which a bloom filter grows by rows. Files with about eight times as many get a filter of a few bytes, "
-           "which contains every key.", minimum=1, maximum=10_000_000),
+           "Number of keys up to which a bloom filter grows by rows. A file with more than about eight times this number gets a filter of a few "
+           "bytes, which excludes no key.", minimum=1, maximum=10_000_000),
     Option("hoodie.metadata.enable", "metadata.enable", bool, None,
            "By default a new table gets a metadata table, and an existing table stays as it is. `true`: the first write to an existing table without "
            "one makes it. `false`: a new table gets none. Every commit updates a metadata table that the table's properties list."),
@@ -206,7 +208,7 @@ WRITE_OPTIONS = (
            "by `pyhudi metadata LOCATION create --index record_index`; a write warns about it.",
            aliases=("hoodie.metadata.global.record.level.index.enable",)),
     Option("hoodie.metadata.index.column.stats.file.group.count", "metadata.column_stats_groups", int, 2,
-           "Number of file groups of the column statistics, for ever.", minimum=1, maximum=1_000),
+           "Number of file groups of the column statistics. It cannot be changed later.", minimum=1, maximum=1_000),
     Option("hoodie.metadata.record.index.min.filegroup.count", "metadata.record_index_least_groups", int, 10,
            "Minimum number of file groups of a record index. A large table gets more: one for each GB of entries.", minimum=1, maximum=10_000,
            aliases=("hoodie.metadata.global.record.level.index.min.filegroup.count",)),
@@ -214,35 +216,35 @@ WRITE_OPTIONS = (
            "A new metadata table has the bloom filter of each base file, so that BLOOM and look-ups by key open no footers. An existing one gets "
            "them by `pyhudi metadata LOCATION create --index bloom_filters`; a write warns about it."),
     Option("hoodie.metadata.index.bloom.filter.file.group.count", "metadata.bloom_filters_groups", int, 4,
-           "Number of file groups of the bloom filters, for ever.", minimum=1, maximum=1_000),
+           "Number of file groups of the bloom filters. It cannot be changed later.", minimum=1, maximum=1_000),
     Option("hoodie.metadata.compact.max.delta.commits", "metadata.compact_after", int, 10,
            "Number of delta commits of the metadata table after which a commit compacts it.", minimum=1),
     Option("pyhudi.metadata.remove_unkept", "metadata.remove_unkept", bool, False,
            "If the metadata table has a kind of index that this release does not keep, or is out of date, a write removes it from the table's "
            "properties and records this in the commit; Hudi's next writer builds it again. If false, such a write is refused at its beginning."),
     Option("pyhudi.expression.index.timezone", "index.expression_timezone", str, "UNKNOWN",
-           "Time zone of the sessions that write and read the expression indexes. Indexes of times are written here only if it is UTC. They help "
-           "conditions in UTC; while the zone is unknown, the ranges of year, month, day and from_unixtime are widened by a day, and those of "
-           "hour are not used.",
+           "Time zone of the sessions that write and read the expression indexes. This package writes indexes of times only if the zone is UTC, and "
+           "uses them only for conditions in UTC. While the zone is unknown, a read widens the ranges of year, month, day and from_unixtime by a "
+           "day, and ignores the ranges of hour.",
            choices=words("UNKNOWN", "UTC")),
     Option("hoodie.clean.failed.writes.policy", "heartbeat.failed_writes_policy", str, "LAZY",
            "When failed writes of others are rolled back: LAZY, as soon as their process has ended or their heartbeat has expired; "
-           "EAGER, also pending writes without a heartbeat, at the start of every write (for a single writer; another running one is "
-           "an error); NEVER, only by an explicit call.", choices=words("LAZY", "EAGER", "NEVER"),
+           "EAGER, also pending writes without a heartbeat, at the start of every write (only for tables with a single writer; if another write is "
+           "running, an error is raised); NEVER, only by an explicit call.", choices=words("LAZY", "EAGER", "NEVER"),
            aliases=("hoodie.cleaner.policy.failed.writes",)),
     Option("hoodie.client.heartbeat.interval_in_ms", "heartbeat.interval_ms", int, 60_000,
            "Milliseconds between two heartbeats of a running write.", minimum=1),
     Option("hoodie.client.heartbeat.tolerable.misses", "heartbeat.tolerable_misses", int, 2,
            "Number of missed heartbeats after which a write counts as failed.", minimum=0),
     Option("hoodie.time.generator.max_expected_clock_skew_ms", "clock.max_skew_ms", int, 200,
-           "Milliseconds by which the clocks of two writers may differ; in an object store, a writer waits that long beside another program.",
+           "Milliseconds by which the clocks of two writers may differ. In an object store, a write waits this long if Hudi also writes the table.",
            minimum=0, maximum=600_000),
     Option(GENERATOR, "clock.generator", str, "system",
-           "Where the times of instants come from: this machine's clock (`system`), or a counter in `zookeeper` or `dynamodb`, which gives "
-           f"each writer another time. The server's keys are those of its lock. {see('locks')}.", choices=GENERATORS),
+           "Where the times of instants come from: this machine's clock (`system`), or a counter in `zookeeper` or `dynamodb`, which never gives "
+           f"the same time twice. The options of the server's lock also apply to the counter. {see('locks')}.", choices=GENERATORS),
     Option("pyhudi.clock.max.ahead.ms", "clock.max_ahead_ms", int, 300_000,
-           "Milliseconds by which the timeline may be ahead of this machine's clock. Beyond it a write is refused if a writer of Hudi's is on the "
-           "timeline, or the storage has no put-if-absent; otherwise new times continue from the timeline's newest time, with a warning.", minimum=0),
+           "Milliseconds by which the timeline may be ahead of this machine's clock. Beyond it a write is refused if Hudi also writes the "
+           "table, or if the storage has no put-if-absent; otherwise new times continue from the timeline's newest time, with a warning.", minimum=0),
     Option("pyhudi.commit.writer", "names_writer", bool, True,
            "Every commit keeps in its extra metadata who wrote it: user, machine, program, and the run of Airflow (`pyhudi.writer.user` ...). "
            "`false`: it does not."),
@@ -279,7 +281,7 @@ WRITE_OPTIONS = (
            f"accepted. {see('conflicts')}.",
            choices=_STRATEGIES, not_yet=_LATER_STRATEGIES),
     Option("hoodie.write.concurrency.early.conflict.detection.enable", "conflict.early_detection", bool, False,
-           "A write stops before all its files are written if an older, running write has announced a file group that both rewrite, "
+           "If an older, running write has announced a file group that a write also rewrites, the write stops before all its files are written, "
            "and is planned again."),
     Option("pyhudi.commit.allow.duplicate.keys", "conflict.allow_duplicate_keys", bool, False,
            "Two concurrent inserts of the same record key may both commit: the table can then have duplicate keys. "
@@ -307,8 +309,8 @@ WRITE_OPTIONS = (
            "A plan looks only at the partitions that commits have changed since the last clean. If false, it lists all partitions.",
            aliases=("hoodie.cleaner.incremental.mode",)),
     Option("hoodie.write.empty.clean.interval.hours", "cleaning.empty_hours", int, -1,
-           "Hours since the last clean after which a clean without files is completed if commits have become old since; later plans do not look at "
-           "the partitions of these again. For tables that only grow. -1: no such cleans.", minimum=-1, maximum=1_000_000),
+           "Hours since the last clean after which a clean is completed even without files to delete, if commits have become too old since then. "
+           "Later plans then skip the partitions of these commits. For tables that only grow. -1: no such cleans.", minimum=-1, maximum=1_000_000),
     Option("hoodie.clean.partition.filter.selected", "cleaning.partitions", str, "",
            "Comma-separated paths of the only partitions that a clean looks at. The next clean without a filter lists all partitions.",
            aliases=("hoodie.cleaner.partition.filter.selected",)),
@@ -327,10 +329,11 @@ WRITE_OPTIONS = (
            "Minutes since its last change after which `table.sweep` deletes a file that no commit, no plan and no running writer names.", minimum=0),
     Option("hoodie.partition.ttl.inline", "upkeep.ttl_inline", bool, False, "Every commit also deletes partitions that have expired."),
     Option("hoodie.partition.ttl.management.strategy.type", "upkeep.ttl_strategy", str, "KEEP_BY_TIME",
-           "By what a partition expires: `KEEP_BY_TIME`, its last write; `KEEP_BY_CREATION_TIME`, its creation.",
+           "The start of the days until a partition expires: `KEEP_BY_TIME`, its last write; `KEEP_BY_CREATION_TIME`, its creation.",
            choices=words("KEEP_BY_TIME", "KEEP_BY_CREATION_TIME"), not_yet=("keep_by_event_time",)),
     Option("hoodie.partition.ttl.strategy.days.retain", "upkeep.ttl_days", int, -1,
-           "Number of days after which a partition expires; 0: it never does; -1: as the rule `partitions_expire` says, else never.", minimum=-1),
+           "Number of days after which a partition expires. 0: never. -1: the number in the table's rule `partitions_expire`; without it, never.",
+           minimum=-1),
     Option("hoodie.partition.ttl.strategy.partition.selected", "upkeep.ttl_partitions", str, None,
            "Comma-separated paths of the only partitions that can expire."),
     Option("hoodie.partition.ttl.strategy.max.delete.partitions", "upkeep.ttl_max_partitions", int, 1000,
@@ -355,11 +358,12 @@ WRITE_OPTIONS = (
     Option("hoodie.timeline.compaction.batch.size", "archival.batch_size", int, 10,
            "Number of files of one layer of the archived timeline that are merged into one file of the next layer.", minimum=2, maximum=1000),
     Option("pyhudi.condition.timezone", "condition_timezone", str, None,
-           "Time zone of conditions: of times without a zone, `hour(at)`, `CAST(at AS DATE)`. By default the data source of Spark takes the zone of "
-           "its session, and everything else UTC; a Spark session in another zone then refuses a condition that depends on it.", Scope.READ),
+           "Time zone of conditions, for times without a zone, `hour(at)` and `CAST(at AS DATE)`. The default is the zone of the session in the data "
+           "source of Spark, and UTC elsewhere; a Spark session in another zone then refuses a condition that depends on the zone.", Scope.READ),
     Option("pyhudi.version6.merge.law", "older_merge_law", str, None,
-           "By which law the logs of a table of versions 3 to 6 are merged: that of Hudi `0.15`, which wrote it (the default), or that of `1.x`, "
-           "as Hudi 1.0 and later read the same table. An upgrade keeps the rows that this law gives.", Scope.READ, choices=words("0.15", "1.x")),
+           "The rules for merging the logs of a table of versions 3 to 6: `0.15`, the rules of the Hudi releases that wrote it (the default); `1.x`, "
+           "the rules by which Hudi 1.0 and later read the same table. An upgrade keeps the rows that these rules give.",
+           Scope.READ, choices=words("0.15", "1.x")),
     Option("hoodie.write.auto.upgrade", "auto_upgrade", bool, False,
            "Accepted because Hudi 1.1 and newer need it to keep a table at version 8; no write of this package changes the version.",
            choices={"false": "false"}),

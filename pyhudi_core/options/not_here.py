@@ -104,7 +104,7 @@ NOT_HERE: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         (
             "a row is written with all columns of the table: add missing ones with nulls, or use table.upsert(data, partial=True). New columns "
-            "and wider types come in by schema_evolution=both; table.alter() changes columns otherwise."
+            "and wider types are added with schema_evolution=both; for other changes of columns, call table.alter()."
         ),
         ("hoodie.datasource.write.reconcile.schema", "hoodie.write.set.null.for.missing.columns", "hoodie.schema.*", "hoodie.avro.schema*",
          "hoodie.datasource.write.schema.*", "hoodie.write.schema", "hoodie.internal.*", "hoodie.bulkinsert.schema.ddl",
@@ -145,7 +145,7 @@ NOT_HERE: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("hoodie.copyonwrite.insert.*", "hoodie.record.size.estimat*", "hoodie.merge.small.file.group.candidates.limit"),
     ),
     (
-        "hoodie.index.type names one of the indexes; others are not here.",
+        "hoodie.index.type names one of the indexes; this package has no others.",
         ("hoodie.index.class", "hoodie.index.hbase.*", "hoodie.hbase.index.*", "hoodie.bucket.index.partition.*",
          "hoodie.bucket.index.remote.partitioner.enable"),
     ),
@@ -222,8 +222,8 @@ NOT_HERE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (
         (
-            "a conflict is tried again pyhudi.commit.retries times, and hoodie.write.concurrency.early.conflict.detection.enable=true stops "
-            "early."
+            "after a conflict a write is tried again pyhudi.commit.retries times; hoodie.write.concurrency.early.conflict.detection.enable=true "
+            "stops early."
         ),
         ("hoodie.write.num.retries.on.conflict.failures", "hoodie.write.concurrency.async.*",
          "hoodie.write.concurrency.early.conflict.check.commit.conflict", "hoodie.write.concurrency.early.conflict.detection.strategy",
@@ -247,7 +247,7 @@ NOT_HERE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (
         (
-            "table.catalog.sync() asks a Hive Metastore through its Thrift interface, without JDBC, or Glue. The table says where it is and how its "
+            "table.catalog.sync() calls Glue, or a Hive Metastore through its Thrift interface, without JDBC. The table says where it is and how its "
             "partitions are read. A failed sync never undoes a commit, and a table in the catalog is never dropped."
         ),
         ("hoodie.datasource.hive_sync.use_*", "hoodie.datasource.hive_sync.jdbcurl", "hoodie.datasource.hive_sync.username",
@@ -309,7 +309,7 @@ NOT_HERE: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("hoodie.base.path", "hoodie.tablepath"),
     ),
     (
-        "the table has this property from the writer that made it, and no write changes it.",
+        "the writer that created the table has set this property, and no write changes it.",
         ("hoodie.table.checksum", "hoodie.table.initial.version", "hoodie.timeline.layout.version", "hoodie.properties*",
          "hoodie.read.columns.set"),
     ),

@@ -103,7 +103,7 @@ def read_options(options: Mapping[str, object]) -> dict[Option, Value]:
 
 
 def _refuse_unknown(keys: Iterable[str]) -> None:
-    """Raise one `UnknownOptionError` for all unknown keys, so that the user sees the options of a whole Hudi job at once."""
+    """Raise one `UnknownOptionError` for all unknown keys, so that the user sees all unknown options of a Hudi job at once."""
     refused: list[UnknownOptionError] = []
     for key in keys:
         try:
@@ -196,20 +196,20 @@ _NEEDED = (
     ("look-ups and updates find a key without reading data files", "hoodie.metadata.record.index.enable", "=true"),
     ("queries skip files by the values of a column", "hoodie.metadata.index.column.stats.enable", "=true"),
     (
-        "a key is unique in the whole table, or its hash names its file",
+        "a key is unique in the complete table, or the hash of a key chooses its file group",
         "hoodie.index.type",
         "=GLOBAL_SIMPLE, BUCKET, ...",
     ),
     (
         "writers on several machines wait for each other",
         "hoodie.write.lock.provider",
-        ": the page about locks lists them",
+        ": see the page about locks",
     ),
-    ("older states can be read for longer, or old files go earlier", "hoodie.clean.commits.retained", "=10"),
-    ("files have another size", "hoodie.parquet.max.file.size", "=125829120"),
-    ("a typo in a column of the data is an error, and no new column", "schema_evolution", "=none"),
-    ("a write that loses against others tries again more often", "pyhudi.commit.retries", "=20"),
-    ("times in conditions are those of a place", "pyhudi.condition.timezone", "=Europe/Berlin"),
+    ("older states stay readable for longer, or old files are deleted earlier", "hoodie.clean.commits.retained", "=10"),
+    ("files are larger or smaller", "hoodie.parquet.max.file.size", "=125829120"),
+    ("a misspelt column in the data is an error, instead of a new column", "schema_evolution", "=none"),
+    ("a write is tried again more often after a conflict", "pyhudi.commit.retries", "=20"),
+    ("times in conditions are in a local time zone", "pyhudi.condition.timezone", "=Europe/Berlin"),
 )
 """Tasks of users, the option for each, and the text to write after it; docs/options.md begins with them."""
 _TITLES = {

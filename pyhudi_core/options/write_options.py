@@ -170,7 +170,7 @@ class ClockOptions:
 
 @dataclass(frozen=True, slots=True)
 class RetryOptions:
-    """What a write does if another commit comes first: the number of attempts, when other writers yield to it, and the wait for a busy store."""
+    """The reaction of a write to conflicts: the number of attempts, when other writers yield to it, and the wait for a busy store."""
 
     limit: int
     reserve_after: int

@@ -1,8 +1,8 @@
 """The positions up to which each asset, or each of its partitions, has read each input. The commits of the asset's own table store them.
 
 A commit's extra metadata holds ``pyhudi.checkpoint.<input>``: for each reading asset a completion time of the input's table, or one for each
-partition key. ``pyhudi.checkpoints.seen`` is the completion time up to which the commit repeats the positions of older commits. Therefore a search
-reads only the newest commit with positions, and the commits that completed after its ``seen``. It skips commits of other writers.
+partition key. A commit also repeats the positions of older commits: of all commits up to the completion time ``pyhudi.checkpoints.seen``. Therefore a
+search reads only the newest commit with positions, and the commits that completed after its ``seen``. It skips commits of other writers.
 
 Invariants
 - The position of an asset's partition only moves forward, and a run moves only the positions of its own partitions.
@@ -45,7 +45,7 @@ class Position:
         return max(self.watermark, self.partitions.get(key, ""))
 
     def after(self, keys: Sequence[str]) -> str | None:
-        """Return the position from which a run for these keys (none: the complete asset) must read to miss no change."""
+        """Return the position after which a run for these keys must read, so that it misses no change. No keys: a run for the complete asset."""
         return (min(map(self.at, keys)) if keys else self.watermark) or None
 
     def moved(self, keys: Sequence[str], until: str) -> Position:

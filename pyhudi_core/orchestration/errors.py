@@ -18,7 +18,7 @@ class RunEndedError(CommitError):
 
 
 class TableMismatchError(TableError):
-    """The table has other settings than its asset or task; nothing was written."""
+    """The settings of the table differ from the settings of its asset or task; nothing was written."""
 
 
 class UpstreamMissingError(TableError):

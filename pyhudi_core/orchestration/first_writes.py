@@ -27,7 +27,7 @@ def new_tables() -> Iterator[list[HudiTable]]:
         yield made
     except _REFUSALS:
         for table in made:
-            with suppress(HudiError):  # it is in use, or has a commit
+            with suppress(HudiError):  # the table is in use, or has a commit
                 table.drop(partial(_has_no_commit, table))
         raise
 

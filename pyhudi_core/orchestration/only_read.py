@@ -1,4 +1,4 @@
-"""Tables that this release reads and does not write, such as those of version 6.
+"""Tables that this release reads and does not write, such as tables of version 6.
 
 When such a table is opened, a log line lists the possible operations. A step that writes to the table is refused before its function is called.
 """

@@ -178,7 +178,7 @@ def refuse_unfit_limit(what: str, number: object) -> None:
 
 
 def refuse_empty(whose: str, given: Mapping[str, object]) -> None:
-    """Raise `InvalidOptionError` for an argument that is an empty text. Such an argument says nothing, so it was meant to say something else."""
+    """Raise `InvalidOptionError` for an argument that is an empty text. An empty text has no meaning here, so it is probably a mistake."""
     for name, value in given.items():
         if isinstance(value, str) and not value.strip():
             raise definition_error(f"{whose} has {name}={value!r}", f"Give {name} a name, or omit it.")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyhudi_core.table import HudiTable
 
 Upstream = Mapping[str, tuple[str, "HudiTable"]]
-"""The name of its table, and the table, for each parameter."""
+"""For each parameter of the function: the name of its input table, and the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,8 @@ class _Output:
 
 
 def rows_by_table(returned: Any, names: Collection[str], whose: str) -> Mapping[str, Any]:
-    """Return the value of a function of several tables, by table name; None means no rows. ``whose``: ``The function of a, b``.
+    """Return the value of a function of several tables, by table name; None means no rows. ``whose``: the subject of error messages,
+    such as ``The function of a, b``.
 
     Raises `SchemaMismatchError` if the value does not assign rows to tables, and `InvalidOptionError` for an unknown table.
     """
@@ -87,7 +88,7 @@ def shared_changes(upstream: Upstream, outputs: Mapping[str, tuple[HudiTable | N
         while waiting and waiting[0].positions == positions:
             behind.append(waiting.pop(0))
         found = _changes(upstream, behind[0], waiting)
-        # Nothing has changed up to the next position, so the outputs there have read the same.
+        # Nothing has changed up to the next position, so the outputs at that position have read the same changes.
         if any(found.values()) or not waiting:
             break
     order = list(outputs)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def shared_upsert(
     table: HudiTable, write: Write, data: object, gate: Callable[[], object], fits: Callable[[frozenset[str]], bool]
 ) -> Commit | None:
-    """Upsert rows in one commit with those of other steps, if the table has the option. Returns None if the rows need their own commit: then the
+    """Upsert rows in one commit with the rows of other steps, if the table has the option. Returns None if the rows need their own commit: then the
     write has checked them, and takes no other rows.
 
     Args:

@@ -19,7 +19,7 @@ def started_spark(settings: Mapping[str, Any]) -> Any:
     with from_extra("connect" if remote else "spark", "A Spark session"):
         from pyspark.sql import SparkSession  # noqa: PLC0415 - only runs need it
 
-        if remote:  # without it PySpark ends the process
+        if remote:  # without grpcio, PySpark ends the process
             import grpc_status  # type: ignore[import-untyped]  # noqa: F401, PLC0415
 
     builder = SparkSession.builder

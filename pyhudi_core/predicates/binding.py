@@ -4,7 +4,7 @@ Names are matched as in Spark: exactly, else ignoring case. NOT is pushed down t
 whose result is null may count as false if no NOT is above the comparison.
 
 Only this module uses the zone of a condition. It converts literals without a zone to moments, and it is an argument in calls of ``local_time`` and
-``moment``. In UTC such calls are left out.
+``moment``. In UTC such calls are omitted.
 
 Invariants of the result
 - no Not, no <=>, and no literal null in a comparison; AND and OR are flat;

@@ -98,7 +98,7 @@ def _joined_with(call: FunctionCall, kinds: _Kinds) -> pa.DataType | None:
 def _join_with(call: FunctionCall, args: _Args, _kinds: _Kinds) -> pc.Expression:
     separator, none = str(literal(call, 0)), pc.scalar("")
     texts = [arg.cast(pa.string()) for arg in args[1:]]
-    # Arrow has an option that leaves out nulls, but this option loses rows.
+    # Arrow has an option that skips nulls, but this option loses rows.
     parts = [pc.coalesce(pc.binary_join_element_wise(none, text, separator), none) for text in texts]
     return pc.utf8_slice_codeunits(pc.binary_join_element_wise(*parts, none), start=len(separator))
 

@@ -25,7 +25,7 @@ from pyhudi_core.predicates.spelling import meant_by
 from pyhudi_core.predicates.tree import And, ColumnName, Compare, FunctionCall, In, IsNull, Like, Literal, Node, Not, Or
 
 _MOST_COMPARED = 7
-"""The maximum number of comparisons of ``greatest`` and ``least``, which take one value more than that."""
+"""The maximum number of comparisons in one call of ``greatest`` or ``least``. So a call takes at most eight values."""
 _MOST_DIGITS = 1_000
 LENGTH_LIMIT = 1_000_000
 """The maximum number of characters of a ``where``."""
@@ -121,7 +121,7 @@ def parse_sql(text: str, schema: pa.Schema | None = None, *, value: bool = False
 
     Arguments:
         text: the condition.
-        schema: the columns, so that texts that may be meant as columns are refused (`quotes`); None if the columns are not known yet.
+        schema: the columns of the table, with which `quotes` refuses a text that may be meant as a column; None if they are not known yet.
         value: the text is the value of a column, not a condition; errors say this.
 
     Raises:
@@ -266,7 +266,7 @@ def _escaped_like(part: Any) -> Node:
 
 
 def _with_backslashes(pattern: str, escape: str) -> str | None:
-    """Return the pattern with a backslash as its escape character; None if it escapes a character that Spark does not allow to escape."""
+    """Return the pattern with a backslash as its escape character; None if the pattern escapes a character that cannot be escaped in Spark."""
     result = ""
     characters = iter(pattern)
     for character in characters:
@@ -296,7 +296,7 @@ def _from_unixtime(part: Any) -> Node:
 
 
 def _case(part: Any) -> Node:
-    """Read CASE. The arguments of the call are conditions and values in turn, and last the value for all other rows."""
+    """Read CASE. The arguments of the call are pairs of a condition and a value; the last argument is the value for all other rows."""
     args: list[Node] = []
     for branch in part.args["ifs"]:
         condition = branch.this if part.this is None else exp.EQ(this=part.this, expression=branch.this)
@@ -410,7 +410,7 @@ def _date_diff(part: Any) -> Node:
 
 
 def _concat(part: Any) -> Node:
-    if part.args.get("safe"):  # the call of the function; otherwise texts that follow each other
+    if part.args.get("safe"):  # a call of concat; without "safe", two literals follow each other
         return _joined_text(part)
     if all(isinstance(piece, exp.Literal) and piece.is_string for piece in part.expressions):
         raise PredicateError(

@@ -116,7 +116,9 @@ class ChangeReader:
         return (self._compared(change, pairs) for pairs in paired(*states))
 
     def _compared(self, change: GroupChange, pairs: Pairs) -> pa.RecordBatch:
-        """Return the changes of these rows: of rows without a partner, and of pairs whose new row the commit wrote."""
+        """Return the changes among these pairs. A row without a partner is a change. A pair is a change if the commit wrote the new row, or if the
+        values differ.
+        """
         at_old, at_new = pairs.at_old, pairs.at_new
         changed = (at_old < 0) | (at_new < 0)
         if not changed.all():
@@ -140,7 +142,7 @@ class ChangeReader:
         return differing(before.take(pa.array(pairs.at_old[which])), after.take(pa.array(pairs.at_new[which])))
 
     def _state(self, storage: Storage, piece: FileSlice | None) -> GroupState:
-        """Return a state of the file group, in the table's columns and the meta columns."""
+        """Return the rows of a slice, with the table's columns and the meta columns."""
         keys = pa.schema([with_meta_fields(self.schema).field(RECORD_KEY)])
 
         def only_keys() -> Iterator[pa.Array]:
@@ -190,7 +192,7 @@ class ChangeReader:
     def _batch(
         self, ops: pa.Array, instant: str, old: pa.Table, new: pa.Table, has: np.ndarray, had: np.ndarray
     ) -> pa.RecordBatch:
-        """Combine the columns. ``had`` and ``has`` are negative if there is no row before or after."""
+        """Return a batch of changes. ``had`` and ``has``: the positions of the rows before and after; negative if there is no such row."""
         keep = self._matching(old, had) | self._matching(new, has)
         columns = [
             ops.cast(pa.string()), pa.repeat(pa.scalar(instant), len(ops)),

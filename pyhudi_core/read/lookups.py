@@ -186,7 +186,7 @@ def _has_known_texts(config: TableConfig, schema: pa.Schema) -> bool:
 
 
 def why_unknown_texts(config: TableConfig, schema: pa.Schema) -> str:
-    """Return a text about a property of the table for which its keys may have other texts than `key_texts` returns; empty if there is none."""
+    """Return a text about a property of the table due to which the stored texts of its keys may differ from `key_texts`; empty if there is none."""
     if config.keygenerator_type in (KeyGenerator.OTHER, KeyGenerator.GLOBAL_DELETE):
         return f"the key generator {config.keygenerator_type.value}, which may write any text"
     kinds = [schema.field(name).type for name in config.record_key_fields if name in schema.names]

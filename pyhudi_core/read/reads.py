@@ -158,8 +158,8 @@ def as_committed(
     visibility = _with_write(before, write)
     view = FileGroupView(AddedFiles(before.view.listing, files), visibility, context.table)
     # This read does not use the metadata table: its statistics do not know the new files. The evolution is that of the write. For a table service,
-    # This read does not use the metadata table: its statistics do not know the new files. The evolution is that of the write. If the write is a table
-    # service, perhaps no commit of the active timeline has the names of columns; then it is that of the state before.
+    # This read does not use the metadata table: its statistics do not know the new files. The columns follow the write. If the write is a table
+    # service, perhaps no commit of the active timeline has the names of columns; then the columns of the state before the write count.
     evolution = find_evolution(context.storage, visibility) or before.evolution
     state = Snapshot(context.config, visibility.timeline, None, write.schema, view, None, evolution)
     return make_scan(context, state, columns, where)

@@ -136,7 +136,7 @@ class RowFilter:
         return (self._keep(with_constants(batch, constants)) for batch in merged)
 
     def row_groups(self, reader: BaseFileReader, merging: Merging, piece: FileSlice) -> list[int]:
-        """Return the row groups of a base file that can hold a matching row; all row groups if columns have other names in it."""
+        """Return the row groups of a base file that can hold a matching row; all row groups if the file has other names for columns."""
         renamed = merging.names_at(piece.requested_time) is not None
         constants = constants_of(piece.partition, merging.config, self.schema)
         return choose_row_groups(reader, None if renamed else self.predicate, self.schema, constants)

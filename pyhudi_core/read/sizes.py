@@ -46,7 +46,7 @@ class Size:
     Attributes:
         rows: number of rows; None if it is unknown without reading rows, because of logs.
         bytes: size of base files and logs.
-        file_groups: their number.
+        file_groups: number of file groups.
         small_files: base files below ``hoodie.parquet.small.file.limit``; inserts fill them first.
     """
 

@@ -1,4 +1,4 @@
-"""The states from which reads start: the newest state, or that of a time, an instant or a token; and the scan of a state."""
+"""The states from which reads start: the newest state, or the state at a time, an instant or a token; and the scan of a state."""
 
 from __future__ import annotations
 

@@ -243,7 +243,7 @@ class _Dropping:
             return self._delete()
         except HudiError as error:
             transaction.heartbeat.handle.cancel()
-            with suppress(HudiError):  # it expires
+            with suppress(HudiError):  # otherwise the heartbeat expires
                 transaction.heartbeat.stop(context)
             raise CommitStateUnknownError(
                 f"The drop has begun, and did not end: {error.message}",
@@ -310,7 +310,7 @@ class _Dropping:
         return DroppedTable(context.table, len(dropped), sum(info.size for info in dropped), files.left)
 
     def _refuse_other(self, _number: int) -> None:
-        """Raise `CommitAbortedError` unless the table is still the one that this process drops: the process may have been paused for a long time."""
+        """Raise `CommitAbortedError` unless the table that this process drops still exists: the process may have been paused for a long time."""
         if _dropping(self.transaction.context.root) != self.transaction.requested_time:
             raise self._overtaken()
 

@@ -131,7 +131,7 @@ class _Look:
 
 
 def _data_files(storage: Storage) -> Iterator[ObjectInfo]:
-    """Return all base files and logs below a table's folder, except those of its metadata table."""
+    """Return all base files and logs below a table's folder, except the files of its metadata table."""
     return (
         info for info in objects_of_table(storage, SerialExecutor()) if parse_data_file(split(info.path)[1]) is not None
     )

@@ -7,8 +7,8 @@ How to add a compaction strategy:
 1. ``compaction/compaction_rules.py``: the rule, and its line in ``RULES``. A rule is a pure function of the operations, the options and the time of
    the plan (an instant time); it returns the chosen operations, in its order. `_bounded` stops where `hoodie.compaction.target.io` is reached.
 2. ``options/compaction.py``: a line in ``STRATEGIES`` with its word, what it selects, and Hudi's class, whose name gives the word:
-   ``LogFileNumBasedCompactionStrategy`` is ``log_file_num``, ``BoundedIOCompactionStrategy`` is ``bounded_io``. A class that was in ``_LATER``
-   leaves it. A strategy that Hudi does not have has None, and a line in ``docs/spec-deviations.md``. A new parameter is a field of
+   ``LogFileNumBasedCompactionStrategy`` is ``log_file_num``, ``BoundedIOCompactionStrategy`` is ``bounded_io``. Remove the
+   class from ``_LATER``. A strategy that Hudi does not have has None, and a line in ``docs/spec-deviations.md``. A new parameter is a field of
    `CompactionOptions`.
 3. ``tests/unit/services/test_compaction_rules.py``: lines in ``STRATEGIES``, with orders that no other strategy has.
 4. ``python scripts/generate_docs.py`` writes ``docs/options.md``. Add a line to ``CHANGELOG.md``. Run ``pytest`` on that test, then ``make

@@ -157,7 +157,7 @@ class IcebergSync(TableService[IcebergResult]):
         return None
 
     def take_over(self) -> IcebergResult:
-        """Do nothing: the next sync continues after one that died."""
+        """Do nothing: the next sync also does the work of a sync that died."""
         return self._nothing("a sync leaves nothing to finish")
 
     def after_commit(self, turn: Turn) -> bool:

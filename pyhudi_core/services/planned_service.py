@@ -178,7 +178,7 @@ class PlannedService(TableService[R], Generic[P, W, R]):
         try:
             return self._run_plan(begun, work, how)
         except (CommitError, LockError):
-            raise  # these errors say what became of the plan, or another attempt follows
+            raise  # these errors report the state of the plan, or another attempt follows
         except HudiError as error:
             known = f"{error.hint.rstrip('.')}. " if error.hint else ""
             error.hint = known + self._stays(chosen.requested_time)

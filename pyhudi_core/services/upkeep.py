@@ -7,7 +7,7 @@ These services have a rule, because statistics are better than a trigger that co
 - clustering: how many file groups a clustering would save;
 - archival: the number of commits on the timeline, compared with ``hoodie.keep.max.commits``.
 
-A plan on the timeline that no process executes is always due. Estimates are those of the plan (``estimates.py``). This module changes no table.
+A plan on the timeline that no process executes is always due. The plans have the estimates (``estimates.py``). This module changes no table.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ONLY_DELETES = frozenset({"cleaning", "metadata_cleaning", "sweep", "expiry"})
 
 
 _IN_PARTS = frozenset({"compaction", "clustering"})
-"""Services that can rewrite some file groups in this run and others in another run. The names are also those of their options."""
+"""Services that can rewrite some file groups in this run and others in another run. Their options have the same names."""
 
 
 @dataclass(frozen=True, slots=True)

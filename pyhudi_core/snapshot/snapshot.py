@@ -152,7 +152,7 @@ def build(
     """Build the snapshot of a loaded timeline.
 
     Args:
-        beside: the known state of the metadata table; None: its timeline is listed now.
+        beside: the known state of the metadata table; None: the timeline of the metadata table is listed now.
         by_name: whether a file is valid only if a commit names it; False in tests.
         executor: lists folders.
     """

@@ -21,9 +21,9 @@ from pyhudi_core.model.instant import Instant
 STREAM_KEY = "pyhudi.stream."
 """The beginning of the key for the number of a commit's batch; the name of the stream follows."""
 QUERY_KEY = "pyhudi.stream_query."
-"""The beginning of the key for the query of a batch, and its time of planning; the name of the stream follows."""
+"""The beginning of the key for two values: the query of a batch, and the time of its planning. The name of the stream follows."""
 NOTHING, UNKNOWN = "none", "unknown"
-"""The values of ``replaces`` if the table has no batch of the stream, or no batch with a known query."""
+"""Two values of ``replaces``. `NOTHING`: the table has no batch of the stream; `UNKNOWN`: it has batches, but their query is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class BatchVerdict(Enum):
 
     @property
     def is_refused(self) -> bool:
-        """Whether the batch can be neither written nor skipped without an error in the table."""
+        """Whether the batch is refused: a write could repeat rows, and a skip could lose rows."""
         return not self.is_written and self is not BatchVerdict.REPEATED
 
 

@@ -97,7 +97,8 @@ class StreamSink:
         """Write a batch of rows in one commit; None if the table has the batch already.
 
         ``query_id`` is the identity of the stream's query, ``planned_ms`` the time at which the batch was planned (epoch milliseconds). A DataFrame
-        of a running query has both. Raises `InvalidOptionError` for a batch of another checkpoint than the stream's, and the errors of the operation.
+        of a running query has both. Raises `InvalidOptionError` for a batch of a checkpoint that is not the stream's, and the errors of the
+        operation.
         """
         query = (query_id, planned_ms) if query_id else query_of(data, batch_id)
         with noted() if query[0] else nullcontext():

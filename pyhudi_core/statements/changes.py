@@ -35,7 +35,7 @@ _DIGITS = 38
 
 @dataclass(frozen=True, slots=True)
 class Changing:
-    """The inputs of every statement that changes rows: the names, the whole text, and the caller's arguments for the commit."""
+    """The inputs of every statement that changes rows: the names, the complete text, and the caller's arguments for the commit."""
 
     names: Names
     text: str

@@ -220,7 +220,7 @@ def _where(table: Any, schema: pa.Schema) -> pc.Expression | None:
 
 
 def _keeps_meaning(table: Any, select: Any) -> bool:
-    """Say whether rows of a table may be left out before the joins of a query."""
+    """Say whether rows of a table may be removed before the joins of a query."""
     joins: Sequence[Any] = select.args.get("joins") or ()
     source = select.args.get("from_")
     if any(join.side in _OPTIONAL_SIDES for join in joins):

@@ -66,7 +66,7 @@ def _substring(call: Any) -> Any:
 
 
 def _side(call: Any) -> Any:
-    """Return no letters for a negative number. DuckDB would leave out this number of letters at the other end."""
+    """Return no letters for a negative number. DuckDB would omit this number of letters at the other end."""
     size = call.expression
     none = exp.If(this=exp.LT(this=size.copy(), expression=_NUMBER(0)), true=_NUMBER(0))
     call.set("expression", exp.Case(ifs=[none], default=size.copy()))

@@ -196,7 +196,7 @@ def refuse_other_parts(tree: Any, *understood: str) -> None:
 
     The table that a statement changes must be named only by its name.
 
-    Every part that is not in ``understood`` is refused. If a part were ignored, the statement would change other rows than the user meant.
+    Every part that is not in ``understood`` is refused. If a part were ignored, the statement would not change the rows that the user meant.
     """
     for name, part in tree.args.items():
         if name not in understood and part not in (None, False, []):

@@ -83,20 +83,22 @@ class AzureOptions:
         "",
         "The application that signs in: with client_secret, or with federated_token_file (`AZURE_CLIENT_ID`).",
     )
-    client_secret: Secret = secret_option("client_secret", "Its secret (`AZURE_CLIENT_SECRET`).")
-    tenant_id: str = storage_option("tenant_id", "", "Its directory (`AZURE_TENANT_ID`).")
+    client_secret: Secret = secret_option("client_secret", "The secret of client_id (`AZURE_CLIENT_SECRET`).")
+    tenant_id: str = storage_option("tenant_id", "", "The directory (tenant) of client_id (`AZURE_TENANT_ID`).")
     federated_token_file: str = storage_option(
         "federated_token_file",
         "",
         "The file with the token of workload identity (`AZURE_FEDERATED_TOKEN_FILE`, which AKS sets).",
     )
     authority_host: str = storage_option(
-        "authority_host", "", "Where it signs in, in another cloud (`AZURE_AUTHORITY_HOST`)."
+        "authority_host",
+        "",
+        "The address where client_id signs in, if not in Azure's public cloud (`AZURE_AUTHORITY_HOST`).",
     )
     bearer_token: Secret = secret_option("bearer_token", "A token, which is not renewed (`AZURE_STORAGE_TOKEN`).")
     use_azure_cli: bool = storage_option("use_azure_cli", False, "Ask `az` for tokens (`AZURE_USE_AZURE_CLI`).")
     msi_endpoint: str = storage_option(
-        "msi_endpoint", "", "Where the machine's managed identity is asked for (`AZURE_MSI_ENDPOINT`)."
+        "msi_endpoint", "", "The address that gives tokens of the machine's managed identity (`AZURE_MSI_ENDPOINT`)."
     )
     object_id: str = storage_option("object_id", "", "The managed identity, by its object id.")
     msi_resource_id: str = storage_option("msi_resource_id", "", "The managed identity, by its resource id.")
@@ -107,7 +109,9 @@ class AzureOptions:
         "Address of the account in another cloud or emulator, such as `http://localhost:10000/devstoreaccount1` (`AZURE_STORAGE_ENDPOINT`).",
     )
     ca_bundle: str = storage_option(
-        "ca_bundle", "", "A file with authorities that may sign the server's certificate, beside those of the machine."
+        "ca_bundle",
+        "",
+        "A file with authorities that may sign the server's certificate, in addition to the authorities of the machine.",
     )
     timeout: str = timeout()
     allow_sources: str = allow_sources()
@@ -227,7 +231,7 @@ def _connection(text: str, location: str) -> dict[str, str]:
 
 
 def _joined(given: Mapping[str, str], connection: Mapping[str, str], location: str) -> dict[str, str]:
-    """Return storage options with those of their connection string. Raises `InvalidOptionError` if the two say different things."""
+    """Return the storage options with the options of their connection string. Raises `InvalidOptionError` if the two contradict each other."""
     for name in sorted(given.keys() & connection.keys()):
         if str(given[name]) != str(connection[name]):
             raise InvalidOptionError(

@@ -21,7 +21,7 @@ _OF_CLIENT = re.compile(r"client certificate|certificate authentication|certific
 
 
 def advice(text: str, option: str) -> str:
-    """Return what to do about a client's error of TLS; empty if the error is about something else.
+    """Return the advice for a TLS error of a client; empty for any other error.
 
     ``option``: where a file with authorities is given.
     """
@@ -36,7 +36,7 @@ def advice(text: str, option: str) -> str:
 
 
 def checking(ca: str, key: str, own: tuple[str, str] = ("", "")) -> ssl.SSLContext:
-    """Return a TLS context that checks certificate and name against the authorities in a file, or those of this machine.
+    """Return a TLS context that checks certificate and name against the authorities in a file, or against the authorities of this machine.
 
     ``key``: the option with the file. ``own``: files with the certificate of this client and its key.
     """

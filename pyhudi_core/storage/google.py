@@ -72,7 +72,9 @@ class GoogleOptions:
         "Address of another server than Google's, such as `http://localhost:4443` (`GOOGLE_BASE_URL`).",
     )
     ca_bundle: str = storage_option(
-        "ca_bundle", "", "A file with authorities that may sign the server's certificate, beside those of the machine."
+        "ca_bundle",
+        "",
+        "A file with authorities that may sign the server's certificate, in addition to the authorities of the machine.",
     )
     timeout: str = timeout()
     allow_sources: str = allow_sources()

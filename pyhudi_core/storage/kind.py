@@ -38,7 +38,7 @@ timeout = partial(
     storage_option,
     "timeout",
     "20s",
-    "How long the store may be silent in an answer, in seconds (`20s`); then the request is repeated, for about 30 seconds in all.",
+    "Seconds without data in an answer (`20s`) after which the request is repeated, for about 30 seconds in all.",
 )
 _DURATION = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)\s*(ms|s|m)?", re.ASCII)
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, None: 1.0}
@@ -255,7 +255,7 @@ def refuse_unknown(values: type, given: Mapping[str, str], location: str) -> Non
 
 
 def read_flag(given: Mapping[str, str], name: str, default: bool) -> bool:
-    """Say whether an option is true. Raises `InvalidOptionError` for other words than true and false."""
+    """Say whether an option is true. Raises `InvalidOptionError` for words other than true and false."""
     text = str(given.get(name, default)).lower()
     if text not in ("true", "false"):
         raise InvalidOptionError(f"The storage option '{name}' is '{text}'", hint="Use true or false.")

@@ -110,7 +110,7 @@ def remove_if_abandoned(path: str, before_ns: int) -> bool:
     try:
         descriptor, _ = open_file(path)
     except (OSError, SpecialFileError):
-        return False  # it was published in the meantime, or this user may not open it, or nobody made it as a file
+        return False  # the file was published, or this user may not open it, or it is not a regular file
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.fstat(descriptor).st_mtime_ns >= before_ns:

@@ -65,7 +65,7 @@ def no_table(storage: Storage) -> TableNotFoundError:
 def _options_of(storage: Storage) -> Mapping[str, str]:
     try:
         return storage.spec().options
-    except ConfigError:  # it exists only in this process, and has no options
+    except ConfigError:  # the storage exists only in this process, and has no options
         return {}
 
 
@@ -138,7 +138,7 @@ def _what_is_there(place: str, options: Mapping[str, str]) -> tuple[str, str]:
     if not (top.objects or top.folders) and _is_file(place, options):
         return "it is a file", "Give the folder of the table. To import a file: pyhudi import LOCATION FILE."
     found = _looked_through(storage, top)
-    was_here = HOODIE in top.folders and found.data_file is not None  # it may have metadata of Iceberg beside it
+    was_here = HOODIE in top.folders and found.data_file is not None  # the folder may also have Iceberg metadata
     other = None if was_here else _others(storage, top, found)
     other = other or (_part_of(place, options) if found.anything else None)
     if other is not None:

@@ -32,7 +32,7 @@ _REFUSED = {
     **dict.fromkeys(("NotValidYet", "NotValidYetContext"), "the server's certificate is not yet valid"),
     "InvalidContentType": "the server does not speak TLS (InvalidContentType)",
 }
-"""What the client's words for a refusal of TLS mean."""
+"""Maps the client's words for a refused TLS connection to their meaning."""
 _CREDENTIALS = re.compile(
     r"Generic \w+ error: (?:Error performing token request|\w+ credential error|Invalid Access Key|Unable to (?!extract metadata))"
 )

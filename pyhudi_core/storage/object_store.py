@@ -1,11 +1,12 @@
 """Storage in Google Cloud Storage and Azure, through obstore.
 
 Invariants: conditional writes report their success even if a request is repeated (``settling``). An opened object does not change for its reader:
-later ranges are requested on condition of its tag. Listings are requested by folder, and filtered here, because obstore's prefixes are whole names,
-and not every store lists objects after a given one. Folder markers of other tools are not objects.
+later ranges are requested on condition of its tag. A listing requests a complete folder, and this module filters the result. There are two reasons:
+obstore accepts only complete names of folders as prefixes, and not every store can list the objects after a given one. Folder markers of other tools
+are not objects.
 
-Google's conditions use the generation of an object, not its tag. Every answer except that of a listing has the generation, so it is cached; an
-unknown generation costs a request.
+Google's conditions use the generation of an object, not its tag. Every answer except that of a listing has the generation, so this module caches
+generations. An unknown generation costs a request.
 """
 
 from __future__ import annotations
@@ -204,10 +205,10 @@ class ObjectStorage(Storage):
         report_failed(wrong, len(targets), self._location)
 
     def delete_if_match(self, path: str, etag: str) -> None:
-        """Remove the object if its tag is ``etag``. obstore has no such call, so an empty object first replaces it on this condition, and is then
-        deleted.
+        """Remove the object if its tag is ``etag``.
 
-        If the process ends in between, the empty object stays; no reader confuses it with the old one.
+        obstore has no such call. So this method first replaces the object by an empty one on this condition, and then deletes the empty object. If
+        the process ends between the two requests, the empty object stays; no reader confuses it with the old object.
         """
         self.put_if_match(path, b"", etag)
         self._delete(self._target(path))
@@ -255,7 +256,7 @@ class ObjectStorage(Storage):
         return self._clients.ask(self._settler, self._place(folder), call, of_object=False)
 
     def _once(self, target: ObjectTarget, call: Callable[[], T]) -> T:
-        """Make a call that changes something, and that obstore repeats itself if that is safe."""
+        """Make a call that changes an object. obstore repeats the call if that is safe, so this method does not."""
         try:
             return self._clients.call(call)
         except ERRORS as error:
@@ -306,7 +307,7 @@ class ObjectStorage(Storage):
             except ERRORS as error:
                 if not failure_of(error).condition:
                     raise
-                # It has another generation by now, perhaps with the same bytes.
+                # Another writer has replaced the object, perhaps with the same bytes and so the same tag: look up the new generation.
         found = self._find(target)
         if found is None or found.info.etag != etag:
             raise obstore.exceptions.PreconditionError("The object has another tag")
@@ -329,7 +330,7 @@ class ObjectStorage(Storage):
         return True
 
     def _read(self, target: ObjectTarget, options: Any) -> tuple[ObjectInfo, bytes]:
-        """Get a complete object; a large one in pieces. Raises `_NotModifiedError` on the condition of the options."""
+        """Get a complete object; a large one in pieces. Raises `_NotModifiedError` if the object does not satisfy a condition in the options."""
 
         def call() -> tuple[ObjectInfo, bytes | None]:
             try:
@@ -357,7 +358,7 @@ class ObjectStorage(Storage):
             except ERRORS as error:
                 if failure_of(error).status != 416:
                     raise
-                found = obstore.get(client, target.key)  # it is empty
+                found = obstore.get(client, target.key)  # the object is empty
             return self._info(target, found), bytes(found.bytes())
 
         return self._ask(target, call)
@@ -422,7 +423,7 @@ class _NotModifiedError(Exception):
 
 
 def _without_marks(objects: builtins.list[ObjectInfo]) -> builtins.list[ObjectInfo]:
-    """Return sorted objects without empty objects that mark a folder with other objects."""
+    """Return the sorted objects, without folder markers: empty objects whose name is a folder of other objects."""
     paths = [info.path for info in objects if "/" in info.path]
     above = {path[:at] for path in paths for at, letter in enumerate(path) if letter == "/"}
     return [info for info in objects if info.path and (info.size or info.path not in above)]

@@ -63,7 +63,7 @@ _WEB = re.compile(
 )
 """An address of an object in a browser."""
 _NO_NAME = re.compile("[\\0\\ud800-\\udc7f\\udd00-\\udfff]")
-"""What no name of a file has. The other surrogates stand for bytes that are no UTF-8."""
+"""Characters that no file name contains. The other surrogates stand for bytes that are not UTF-8."""
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
 
 
@@ -155,7 +155,7 @@ def parse_location(location: Place) -> Location:
         return Location("file", "", folder, folder)
     scheme = _SCHEMES.get(found.group(1).lower())
     rest = location[found.end() :]
-    location = masked_text(location)  # from here on only messages repeat it, and it may hold a password
+    location = masked_text(location)  # from here on the text is only shown in messages, and it may contain a password
     if scheme is None:
         raise ConfigError(
             f"The location '{location}' has the unknown scheme '{found.group(1)}'",

@@ -8,7 +8,7 @@ import os
 from pyhudi_core.errors import LimitExceededError, StorageError, StorageStateUnknownError
 
 MOST_BYTES = 256 << 20
-"""The largest object that is read as a whole, such as a timeline file, properties or a lock. Data files and logs are read in parts."""
+"""The largest object that is read with one call, such as a timeline file, properties or a lock. Data files and logs are read in parts."""
 _AGAIN = "Then write again: the next write removes what this one left."
 _ROOM = (
     "`pyhudi sweep LOCATION` deletes files that nothing names, and needs no room. `pyhudi clean LOCATION --option hoodie.clean.commits.retained=1` "
@@ -69,7 +69,7 @@ def refusal(error: OSError, table: str, path: str, *, done: bool = False) -> Sto
 
 
 def refuse_large(size: int, table: str, path: str) -> None:
-    """Raise `LimitExceededError` for an object that is too large to be read as a whole. Call it before a byte is read."""
+    """Raise `LimitExceededError` for an object that is too large to be read with one call. Call it before a byte is read."""
     if size > MOST_BYTES:
         raise LimitExceededError(
             f"The file has {size:,} bytes, and files of this kind have at most {MOST_BYTES:,}",

@@ -259,7 +259,7 @@ def _connect(options: S3Options, surroundings: tuple[tuple[str, str], ...], pid:
 
 
 def session_of(options: S3Options) -> Any:
-    """Return the session with the credentials: the given ones, those that boto3 finds, or those of the assumed role."""
+    """Return the session with the credentials: the given credentials, the credentials that boto3 finds, or the credentials of the assumed role."""
     session = boto3.session.Session(
         aws_access_key_id=options.access_key_id or None,
         aws_secret_access_key=str(options.secret_access_key) or None,

@@ -56,7 +56,7 @@ def read_beginning(client: Any, target: S3Object) -> Body:
     """Get the beginning of an object by one request; a small object completely."""
     try:
         return _read(client, target, Range=f"bytes=0-{READ_AHEAD - 1}")
-    except _NoRangeError:  # it is empty
+    except _NoRangeError:  # the object is empty
         return _read(client, target)
 
 

@@ -41,7 +41,7 @@ _LONGEST_BUSY_WAIT_MS = 8000
 
 
 class RequestEnd(Enum):
-    """What an error means for the request."""
+    """The effect that a failed request may have had."""
 
     UNCLEAR = "it may have taken effect"
     NO_EFFECT = "it had no effect, and may be sent again"

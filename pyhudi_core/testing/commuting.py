@@ -30,7 +30,7 @@ _OF_NONE = frozenset({"start", "return", "choose"})
 
 @dataclass(slots=True)
 class StepFootprint:
-    """What one step read and changed. ``all_of_it``: unknown, so the step may have touched everything."""
+    """The objects that one step read and changed. ``all_of_it``: unknown, so the step may have touched everything."""
 
     looked: set[str] = field(default_factory=set)
     changed: set[str] = field(default_factory=set)

@@ -18,7 +18,7 @@ _MEMORY = 64
 
 @set_module("pyhudi.testing")
 class Fault(Enum):
-    """Faults by name; the names are those of budgets and schedules."""
+    """Faults by name; budgets and schedules use the same names."""
 
     FAIL_BEFORE = "fail_before"
     """The call had no effect, and the caller gets an error."""

@@ -32,7 +32,7 @@ BEGINS, WROTE, FAILED = "begins_write", "wrote", "write_failed"
 
 @set_module("pyhudi.testing")
 class PromiseBroken(AssertionError):  # noqa: N818 (an assertion of tests, not an error of the package)
-    """What readers see contradicts the outcomes that writers got.
+    """The rows that readers see contradict the outcomes that were reported to writers.
 
     Attributes:
         promise: the broken promise, such as ``P1``.

@@ -34,7 +34,7 @@ class Violation:
         return format_schedule(self.choices)
 
     def as_test(self) -> str:
-        """Return a test to copy, in which the user replaces world, actors and check by those of the scenario."""
+        """Return a test to copy, in which the user replaces world, actors and check by the ones of the scenario."""
         return (
             "def test_this_schedule_keeps_the_promise() -> None:\n"
             f'    replay(make_world, ACTORS, check, "{self.schedule}").assert_clean()\n'

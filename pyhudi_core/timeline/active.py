@@ -304,7 +304,7 @@ class TimelineFolder:
         """Return the names of files and folders at one moment.
 
         Each page of a long listing shows a later moment, so a listing may show a commit without a commit that completed before it. A second
-        listing shows everything that had completed by the end of the first, on whatever page; newer instants are left out.
+        listing shows everything that had completed by the end of the first, on whatever page; newer instants are omitted.
         """
         first = self.listed = self._listed()
         if len(first[0]) <= _ONE_PAGE:

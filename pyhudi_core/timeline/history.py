@@ -1,6 +1,6 @@
 """Read the archived timeline in ``<timeline>/history/``: the instants that archival moved there (specification, "LSM Timeline").
 
-The newest readable manifest counts. ``_version_`` only tells Hudi's readers which manifest to read; it may be old (a process ended between the two
+The newest readable manifest counts. ``_version_`` only names the manifest that Hudi's readers read; it may be old (a process ended between the two
 writes), or missing for a moment (a writer deletes and creates it again). An unreadable manifest newer than ``_version_`` was never in use and is
 ignored. If the manifest in ``_version_`` is unreadable, its newest entries are lost. Then the previous manifest is read, the state records the
 problem, and a look-up without a result raises an error instead of a wrong answer.
@@ -388,7 +388,7 @@ class ArchivedTimeline:
 
 
 def _was_never_in_force(number: int, version: int | None, pointed: bool, numbers: list[int]) -> bool:
-    """Say whether an unreadable manifest is the rest of a process that ended while it wrote it: the pointer moves before anything is deleted."""
+    """Say whether a process ended while it wrote this unreadable manifest. A finished manifest has the pointer, which moves before any deletion."""
     if not pointed:
         return len(numbers) == 1  # the very first manifest
     return version is not None and version < number

@@ -235,7 +235,7 @@ def _recover(storage: Storage) -> None:
 
 
 def _replace(storage: Storage, body: bytes, seen: ObjectInfo | None) -> None:
-    """Write the file if it is still the one that was read; unconditionally if the storage has no conditions."""
+    """Write the file if it has not changed since it was read; unconditionally if the storage has no conditional writes."""
     if not storage.capabilities.put_if_match:
         storage.put(PATH, body)
         return

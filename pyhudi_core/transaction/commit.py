@@ -64,7 +64,7 @@ _SHOWN = 5
 GATE_LIMIT_S = 2.0
 """The longest time that a gate may take to answer. The time of the gate does not count as time for which the lock was held."""
 _SLOW_ANSWERS = 3
-"""After this many slow answers of the gate, the commit is given up. A single slow answer may come from a busy machine or a first call."""
+"""After this many slow answers of the gate, the commit is abandoned. A single slow answer may come from a busy machine or a first call."""
 
 Gate = Callable[[], object]
 Encode = Callable[[Mapping[str, str]], bytes]
@@ -150,9 +150,9 @@ def complete(
             times, if it has to read first.
         companions: staged commits of companion tables. This decision publishes them before the transaction's own commit.
         attachments: other files that this decision publishes.
-        gate: asked under the lock, just before the decision. If the gate returns False or raises, the commit is given up. After an answer that took
-            more than `GATE_LIMIT_S`, the gate is asked without the lock, and then with the lock. At the third slow answer, the commit is given up.
-        kept: partitions of a metadata table that stay correct, besides the partitions that the companions' commits update.
+        gate: asked under the lock, just before the decision. If the gate returns False or raises, the commit is abandoned. After an answer that took
+            more than `GATE_LIMIT_S`, the gate is asked without the lock, and then with the lock. At the third slow answer, the commit is abandoned.
+        kept: partitions of a metadata table that stay correct, in addition to the partitions that the companions' commits update.
         may_remove: whether the commit may unlist a metadata table that does not stay correct; None: the options decide.
         looked_ahead: as in `Terms`.
         changes: changes of the table's properties, which this decision makes just before the completed file.
@@ -293,7 +293,7 @@ class _Finishing:
         self.transaction.context.root.put(path, body)
 
     def look(self) -> None:
-        """Read what the intent depends on besides the timeline: the table's properties, and the timelines of the companions."""
+        """Read the other inputs of the intent: the table's properties, and the timelines of the companions."""
         context = self.transaction.context
         storage, executor = context.root, context.runtime.executor
         self._properties, self._marks = both(

@@ -1,7 +1,7 @@
 """The completion time that all tables of one transaction get.
 
-Invariant: it is above the completion time of every earlier commit in each of the tables. The first table makes it so; each other table refuses it if
-it has a later commit, and then all tables are written again.
+Invariant: this time is above the completion time of every earlier commit in each of the tables. It is chosen above the times of the first table.
+Each other table refuses the time if the table has a later commit; then all tables are written again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.transaction.begin import completion_time_after
 
 _AHEAD_MS, _MOST_AHEAD_MS = 20, 10_000
-"""How far in the future the time is. It must be above the time of every commit that comes before the last table is prepared."""
+"""The least and the greatest distance of the time from now. A commit that completes before the last table is prepared should have an earlier time."""
 _ROUNDS = 6
 """The preparation of a table takes about as long as this many looks at its timeline."""
 
@@ -27,10 +27,11 @@ class CommonTime:
     their turns.
 
     Attributes:
-        highest: above this time.
-        ahead_ms: how much later than now. Six looks at the timelines give the estimate; after an attempt that was too late, twice its duration.
-        time: the chosen time; empty before.
-        at: when it was chosen, by the monotonic clock.
+        highest: the greatest time on the timelines; the common time is above it.
+        ahead_ms: the distance of the time from now. The estimate is the duration of six looks at the timelines; after an attempt whose time was too
+            early, it is twice the duration of that attempt.
+        time: the chosen time; empty if it is not chosen yet.
+        at: the moment of the choice, by the monotonic clock.
     """
 
     context: TableContext
@@ -45,8 +46,8 @@ class CommonTime:
 
         Args:
             contexts: the tables; the first is prepared first.
-            late_ms: how long the last attempt took, if it was too late.
-            held: whether the transaction holds the locks of all tables, so that no other commit comes meanwhile.
+            late_ms: the duration of the last attempt, if it lost because its time was too early.
+            held: whether the transaction holds the locks of all tables, so that no other commit can complete meanwhile.
         """
         clock = contexts[0].runtime.clock
         began = clock.monotonic()
@@ -58,7 +59,7 @@ class CommonTime:
         return cls(contexts[0], max(marks), 0 if held else ahead_ms)
 
     def choose(self, least: str) -> str:
-        """Choose the time, under the lock of the first table, for which it must not be below ``least``."""
+        """Choose the time under the lock of the first table, not below ``least``."""
         runtime = self.context.runtime
         self.at = runtime.clock.monotonic()
         soon = format_time(runtime.instant_ms() + self.ahead_ms, utc=self.context.utc)
@@ -66,17 +67,17 @@ class CommonTime:
         return self.time
 
     def chosen(self, least: str) -> str:
-        """Return the time in the other tables, which find out whether it is below ``least``."""
+        """Return the chosen time, for another table. The caller checks that the time is not below ``least``."""
         return self.time
 
     def late_ms(self) -> int:
-        """Return how long ago the time was chosen, if it has passed; 0 if not."""
+        """Return how long ago the time was chosen; 0 if the time is still in the future."""
         if not self.time or self.context.now() <= self.time:
             return 0
         return int((self.context.runtime.clock.monotonic() - self.at) * 1000)
 
     def wait(self) -> None:
-        """Wait until the time has come, so that no commit is ahead of the clock: other tables get earlier times."""
+        """Wait until the clock shows the time, so that no commit has a time in the future."""
         ahead_ms = (epoch_ms(self.time, utc=self.context.utc) or 0) - self.context.runtime.instant_ms()
         if 0 < ahead_ms <= _MOST_AHEAD_MS:
             self.context.runtime.clock.sleep(ahead_ms / 1000)

@@ -254,8 +254,8 @@ class _Deciding:
     Attributes:
         known: the latest record that was read; everything that this record names is published.
         mine: the record that this call has written.
-        beside: what was found during the request for the lock.
-        as_seen: whether nobody held the lock between a look at the lock, which came before ``beside``, and our acquisition of the lock.
+        beside: the inputs that were read during the request for the lock.
+        as_seen: whether nobody held the lock from a look at the lock, before ``beside`` was read, until our acquisition of the lock.
     """
 
     context: TableContext

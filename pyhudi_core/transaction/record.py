@@ -329,7 +329,7 @@ class NumberedRecordStore:
     def sweep(self) -> None:
         """Remove all records except the newest few.
 
-        A failure is only logged, because a failure must not make the caller's decision look undone. A later decision sweeps the rest.
+        A failure is only logged, because a failure must not make the caller's decision look undone. A later decision removes the remaining objects.
         """
         try:
             self.storage.delete_many(map(self._path, self._numbers()[:-_KEPT]))

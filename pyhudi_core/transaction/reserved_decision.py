@@ -73,7 +73,7 @@ def reserved_intent(transaction: Transaction, timeline: Timeline, publications: 
 def sweep_reservation(transaction: Transaction) -> None:
     """Remove the staged bytes of a decision, if there are any, and the reservation of the decision."""
     context = transaction.context
-    transaction.heartbeat.handle.cancel()  # first: if the rest fails, other processes must see that the reservation is dead
+    transaction.heartbeat.handle.cancel()  # first, so that other processes see that the reservation is dead if a later step fails
     staged = context.root.list(f"{layout.STAGED}/{transaction.requested_time}-")
     context.root.delete_many(info.path for info in staged)
     transaction.heartbeat.stop(context)

@@ -74,7 +74,7 @@ def _finding(validator: Validator, candidate: Candidate) -> str | None:
     try:
         answer = validator(candidate)
     except HudiError:
-        raise  # it could not look: this says nothing about the rows
+        raise  # the validator could not read: this error says nothing about the rows
     except Exception as error:  # noqa: BLE001  (an assertion, or a fault of the validator: neither may let the commit pass)
         return f"{type(error).__name__}: {error}"
     if answer is None or answer is True or answer == "":

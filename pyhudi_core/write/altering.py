@@ -86,7 +86,7 @@ def new_columns(context: TableContext, changes: ColumnChanges, snapshot: Snapsho
 
 
 def _rules_after(before: TableRules, changes: ColumnChanges, old: pa.Schema, new: pa.Schema) -> TableRules:
-    """Return the rules after a change. The rules of a column stay with the column under its new name, and go when it is dropped.
+    """Return the rules after a change. The rules of a renamed column get its new name; the rules of a dropped column are removed.
 
     Raises `SchemaMismatchError` if a dropped column is used by a check or a generated column, and for rules that do not fit.
     """
@@ -141,8 +141,8 @@ def refuse_plans(context: TableContext, found: Timeline) -> None:
 
 
 def _protected(config: TableConfig) -> Mapping[str, str]:
-    """Return the columns that name, order and merge the rows. A change of such a column would change which rows have one key, or how they are
-    merged.
+    """Return the columns of the key, the partition, the ordering and the merger. A change of such a column would change the keys of rows, or how
+    rows are merged.
     """
     merger = find_merger(config)
     ordering = (*ordering_of(config), *(name for name in (config.raw.get("hoodie.table.precombine.field"),) if name))
@@ -156,7 +156,7 @@ def _protected(config: TableConfig) -> Mapping[str, str]:
 
 
 def _replaces_statistics(config: TableConfig, snapshot: Snapshot, changes: ColumnChanges) -> bool:
-    """Say whether the statistics of older files would have wrong column names, or other types than the columns."""
+    """Say whether the statistics of older files would have wrong column names, or types that are not the types of the columns."""
     if not _STATISTICS & {*config.written_metadata_partitions}:
         return False
     history = () if snapshot.evolution is None else snapshot.evolution.history

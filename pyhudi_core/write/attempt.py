@@ -1,7 +1,7 @@
 """An attempt with written files: the content of its commit, its check against other writers, and its commit.
 
-The last steps of a write (``write/write.py``) use it. A table service that commits (compaction) makes its own `Attempt` and publishes it here, so
-every commit passes the same checks.
+The last steps of a write (``write/write.py``) use this module. A table service that commits (compaction) makes its own `Attempt` and publishes it
+here, so every commit passes the same checks.
 
 The same check runs before the lock, where it may read data files, and under the lock, where it must not. If the check under the lock needs data that
 was not read before, it asks for another round without the lock (`PreparationNeeded`). After a few rounds the check reads under the lock, so that a
@@ -47,7 +47,7 @@ from pyhudi_core.write.retrying import Retries
 from pyhudi_core.write.validation import Validation
 
 ROUNDS = 5
-"""How often keys are read between two holdings of the lock, before they are read under it."""
+"""After this many reads of keys without the lock, keys are read under the lock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +63,17 @@ class Attempt:
     """One attempt whose files are all written; readers do not see them yet.
 
     Attributes:
-        transaction: its pending instant.
-        snapshot: the state from which it was planned.
+        transaction: the pending instant of the attempt.
+        snapshot: the state from which the attempt was planned.
         metadata: the commit as it would be published now.
-        touched: its changes, for the comparison with other writes.
-        schema: the table's schema after it.
-        basis: the state from which its data was read, if it was read from the table; later commits can conflict.
+        touched: the changes of the attempt, for the comparison with other writes.
+        schema: the table's schema after the commit.
+        basis: the state of the table from which the rows were read, if they were read from the table; later commits can conflict.
         requirements: conditions that must hold under the lock.
-        companions: the commits of the metadata table that are published with it.
-        attachments: files of the table that are published just before it.
+        companions: the commits of the metadata table that are published together with this commit.
+        attachments: files of the table that are published just before the completed file.
         guard: an extra check of this kind of commit, called with the other checks; raises `CommitError`.
-        pre_commit: validators of this commit alone, in addition to those of the table's handle.
+        pre_commit: validators of this commit alone, in addition to the validators of the table's handle.
         engine: the engine that wrote the rows; None if there are no rows.
         member: the decision over several tables of which this commit is a part.
         removes_metadata: the commit removes the metadata table from the table's properties, even if the options forbid it.
@@ -208,7 +208,9 @@ class CommitCheck:
             refuse_changed_reads(context, start, found, own, basis.reads)
         if basis is not None:
             concurrent.refuse_lost_rows(context, start, transaction.start, own, attempt.touched.inserted)
-        schema = attempt.schema if attempt.touched.operation.is_writer else None  # a service stores no other one
+        schema = (
+            attempt.schema if attempt.touched.operation.is_writer else None
+        )  # a service stores no other extra metadata
         concurrent.refuse_conflicts(context, start, found, own, attempt.touched, schema, same_keys, looked)
 
     def _known(self, instant: Instant, commit: CommitMetadata, partitions: frozenset[str]) -> KeyFinding:
@@ -256,7 +258,7 @@ def publish(check: CommitCheck, retries: Retries, gate: Gate | None = None) -> F
 def check_before_lock(check: CommitCheck, retries: Retries) -> None:
     """Check an attempt without the lock, and ask the validators. Raises `CommitError`, `PreCommitError` among them.
 
-    First removes the files of task attempts that the engine gave up: such a file has a marker, but no write stat.
+    First remove the files of abandoned task attempts: such a file has a marker, but no write stat.
     """
     attempt = check.attempt
     transaction = attempt.transaction

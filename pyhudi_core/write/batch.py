@@ -52,9 +52,9 @@ class RowsWithTags:
 
     Attributes:
         prepared: the rows; None if there are none.
-        stays: file groups with other rows of the same keys, by which the rows were chosen. As for written file groups, the commit is refused if
-            another writer changed one of them.
-        key_changes: rows of `KEY_CHANGES` that replace the notes of the tasks.
+        stays: file groups with other rows of the same keys; the choice of the rows depends on them. The commit is refused if another writer
+            changed one of these file groups, as for written file groups.
+        key_changes: rows of `KEY_CHANGES` that replace the changes of keys that tasks note.
         why_not: why there are no rows.
     """
 

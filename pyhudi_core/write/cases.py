@@ -79,7 +79,7 @@ def _with_buckets(case: Case, context: TableContext, snapshot: Snapshot, *, by_i
 def at_begin(
     context: TableContext, operation: OperationType, schema: pa.Schema | None = None, *, removes: bool = False
 ) -> Case:
-    """Return the facts that an attempt knows before its instant is announced: whether it can update the metadata table, also with these columns.
+    """Return the facts that an attempt knows before its instant is announced: whether it can update the metadata table with these columns.
 
     ``removes``: the attempt removes the metadata table from the table's properties.
     """
@@ -99,7 +99,7 @@ def in_attempt(
 ) -> Case:
     """Return the facts about the rows of an attempt, in the state from which it began. ``then``: the columns for which the rows were prepared.
 
-    ``others`` as `first_others` has returned it.
+    ``others`` as `tables_in_new_partitions` has returned it.
     """
     case = replace(
         of_call(context, operation),
@@ -149,10 +149,10 @@ def _logs(snapshot: Snapshot, partitions: Iterable[str]) -> str:
     return next((piece.path for piece in pieces if piece.logs), "")
 
 
-def first_others(context: TableContext, start: Timeline, partitions: Collection[str]) -> OtherTables | None:
+def tables_in_new_partitions(context: TableContext, start: Timeline, partitions: Collection[str]) -> OtherTables | None:
     """Return the other tables in the folders of the first rows of a table, while other reads are made; None for later rows.
 
-    All partitions of the first rows are new, so no file need be known for it.
+    All partitions of the first rows are new, so this check needs no list of files.
     """
     if context.root.capabilities.parallel_calls <= 1 or start.first_write is not None or start.has_history:
         return None

@@ -118,7 +118,7 @@ def _values(path: str) -> str:
 def known_partitions(
     snapshot: Snapshot, partitions: tuple[str, ...], table: str, *, missing_ok: bool
 ) -> tuple[str, ...]:
-    """Return the partitions that have rows. Raises `PartitionNotFoundError` if one has none, unless ``missing_ok``."""
+    """Return the partitions that have rows. Raises `PartitionNotFoundError` if a partition has no rows, unless ``missing_ok``."""
     snapshot.view.prepare(partitions)
     known = tuple(partition for partition in partitions if snapshot.view.slices(partition))
     missing = [partition for partition in partitions if partition not in known]

@@ -1,11 +1,11 @@
 """The one rule for the types of data: the columns of a table after a write, and the conversion of values of other types.
 
-It applies to all rows: batches, streams, Spark's rows, files of an import, and files of a bootstrap. `schema_after` determines the columns, and
+The rule applies to all rows: batches, streams, Spark's rows, files of an import, and files of a bootstrap. `schema_after` determines the columns, and
 refuses data that does not fit. `cast_batch` of ``model/schema.py`` converts the values to these columns, without changing a value. The rules for
 columns also apply to fields of structs, in lists and in values of maps, too.
 
-A column of integers can become a column of doubles if the data has other numbers for it, so such values are examined first. 32-bit integers become
-double without loss. 64-bit integers may lose values for good, which is an error unless an option allows it. Key and partition columns never become
+A column of integers can become a column of doubles if the data has numbers that are not integers, so such values are examined first. 32-bit integers
+become double without loss. 64-bit integers may be rounded, which is an error unless an option allows it. Key and partition columns never become
 floating: the text of their values would change, and every row would be in the table twice.
 """
 
@@ -35,7 +35,7 @@ INTERNAL = (POSITION, TASK, SORT, ORDER, *TAGS.names, TAG_LEAVES)
 """Names that columns of a table cannot have."""
 
 FindUnfit = Callable[[pa.Schema], Mapping[str, str]]
-"""Looks at the values of these columns; returns those (dotted paths) that have other numbers than integers, with the first of these."""
+"""Looks at the values of these columns; returns the columns (dotted paths) with a number that is no integer, each with its first such number."""
 
 _ALLOW_LOSSY = "pyhudi.schema.allow.lossy.widening"
 
@@ -140,7 +140,7 @@ def refuse_internal_names(data: pa.Schema, table: str, takes: Sequence[str] = ()
 def _meta_name(table: str, takes: Sequence[str], level: Level) -> SchemaMismatchError | None:
     """Return the error for rows with only some meta columns; rows of a scan have all of them, which are ignored.
 
-    A few meta columns are another program's columns, and their values would be lost.
+    If only some meta columns are given, another program made them, and their values would be lost.
     """
     own = [name for name in META_FIELDS if name in level.data and name not in takes]
     if not own or {*META_FIELDS} <= {*level.data, *takes}:

@@ -1,8 +1,8 @@
 """The numbers of a table's columns in its commits, and their history (Hudi's documentation, "Schema Evolution").
 
 Every commit of an altered table has the version of the columns under ``latest_schema``, also commits of table services: Hudi takes the columns from
-the newest commit, and reads by name if it has no version. A commit that changes the columns publishes their history in ``.hoodie/.schema``. Hudi
-uses a file of the history only while its commit is on the active timeline, so the history is published again before that commit can be archived.
+the newest commit, and reads columns by name if it has no version. A commit that changes the columns publishes their history in ``.hoodie/.schema``.
+Hudi uses a file of the history only while its commit is on the active timeline, so the history is published again before that commit can be archived.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _first(schema: pa.Schema, config: TableConfig) -> Version:
 
 
 def history_files(transaction: Transaction, snapshot: Snapshot, numbers: Numbers) -> Sequence[Attachment]:
-    """Return the file of the history that is published with the commit; none if the newest file has the same content and stays in use."""
+    """Return the file of the history to publish with the commit; none if the newest file has the same content and Hudi still uses it."""
     if not numbers.history:
         return ()
     kept_at = snapshot.evolution.kept_at if snapshot.evolution is not None else ""
@@ -122,5 +122,5 @@ def history_files(transaction: Transaction, snapshot: Snapshot, numbers: Numbers
 
 
 def has_left_numbers(context: TableContext, snapshot: Snapshot) -> bool:
-    """Say whether a later write left out the numbers of columns: new numbers would not fit the older files."""
+    """Say whether a later write omitted the numbers of columns: new numbers would not fit the older files."""
     return snapshot.evolution is None and has_other_numbers(context.storage, snapshot.visibility)

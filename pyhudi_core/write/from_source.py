@@ -26,7 +26,7 @@ from pyhudi_core.write.prepare import CountedSource, PrepareRows
 from pyhudi_core.write.tasks import PART_BITS, WRITTEN, WriteTask
 
 _ROWS_OF_A_TASK = 50_000
-"""A new file group of this number of rows is worth the fixed cost of a task."""
+"""A new file group with at least this number of rows gets its own task: it is worth the fixed cost."""
 _MOST_KEYS = 1_500_000
 """The maximum number of rows whose keys may be in the memory of a task."""
 

@@ -204,7 +204,7 @@ class Write:
         together: bool = False,
     ) -> None:
         """Before `write`, add entries of this package, requirements, and the permission for an empty commit to the arguments of ``table.begin``.
-        Without ``follows``, the table services run only when `follow` is called. ``together``: it is committed with writes to other tables
+        Without ``follows``, the table services run only when `follow` is called. ``together``: the write is committed with writes to other tables
         (`CommitTogether`).
         """
         state = self._state
@@ -237,7 +237,7 @@ class Write:
         return self._found(columns, where, meta=meta)
 
     def _found(self, columns: Sequence[str] | None, where: object, *, meta: bool, seen: TableSeen | None = None) -> Any:
-        """Read the table as `scan`. ``seen``: the table, if it was read just now; it is read again after a wait for the lock."""
+        """Read the table as `scan`. ``seen``: the table, if the caller has just read it; it is read again after a wait for the lock."""
         assert self._reader is not None
         draft = self._state.draft()
         if draft.basis is None:
@@ -250,7 +250,7 @@ class Write:
         return found
 
     def _open_once(self) -> None:
-        """Read each small file only once: the found rows are merged with the files in which they were found."""
+        """Keep small files in memory after their first read, because the found rows are merged with the files in which they were found."""
         draft = self._state.draft()
         once = replace(draft.context, storage=draft.context.storage.opening_once())
         self._run.state = replace(draft, request=replace(draft.request, context=once))
@@ -352,7 +352,7 @@ class Write:
                 if self._run.retries.attempts:
                     self._renew()
                 brings = None
-                if self._state.batch is None:  # else a lost attempt has kept it
+                if self._state.batch is None:  # otherwise a lost attempt has kept the batch
                     brings = None if callable(given) else given
                     if callable(given):
                         given()
@@ -371,7 +371,7 @@ class Write:
     def give_up(self, conflict: CommitConflictError) -> None:
         """Roll back after a conflict. Raises the conflict if the data was read from the table: another attempt would write outdated rows."""
         self._refuse_committed()
-        if not self.context.protections.replan:  # only tests, which show what planning again is for
+        if not self.context.protections.replan:  # only tests switch this off, to show why a lost write is planned again
             pending = self._state.pending()
             if pending is not None:
                 pending.start = self.context.folder.load()
@@ -482,7 +482,7 @@ def alter_table(write: Write, changes: ColumnChanges) -> Commit:
 
 @contextmanager
 def _reads_again(context: TableContext) -> Iterator[None]:
-    """Make a conflict of a state that was cleaned while its rows were read, so that another attempt reads the newest state.
+    """Raise a conflict in place of the error for a state that was cleaned while its rows were read, so that another attempt reads the newest state.
 
     A clean keeps the files of writes that are on the timeline, but a write that reads rows in order to change them announces itself later.
     """

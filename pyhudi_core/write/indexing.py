@@ -45,7 +45,7 @@ class ChosenIndex:
 
 
 _SHARE = 50_000
-"""Fewer rows are not shared out among tasks, of which each would open the same files."""
+"""Fewer rows than this are not divided among tasks, because each task would open the same files."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,8 @@ def has_prefixed_keys(context: TableContext, snapshot: Snapshot) -> bool:
     """Say whether the keys of a COMPLEX generator over one column are ``column:value``. Hudi 1.1 and newer write such keys, 1.0 writes ``value``;
     in a new table its version decides.
 
-    The first base file with a key range shows the form, or, if no base file does, the first log with rows: with a bucket index, Hudi writes into
-    logs first. Raises `UnsupportedTableError` if the stored keys have two forms: a key in the other form would be a second row.
+    The first base file with a key range shows the form. If there is no such file, the first log with rows shows it: with a bucket index, Hudi writes
+    into logs first. Raises `UnsupportedTableError` if the stored keys have two forms: a key in the other form would be a second row.
     """
     config = snapshot.config
     if not config.may_prefix_keys:

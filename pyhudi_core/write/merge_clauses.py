@@ -42,7 +42,7 @@ Rows = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """One clause of a merge. ``values``: the values of the columns that it sets; ``exclude``: columns that an ``_all`` leaves out."""
+    """One clause of a merge. ``values``: the values of the columns that it sets; ``exclude``: columns that an ``_all`` clause omits."""
 
     when: When
     action: Action
@@ -136,7 +136,7 @@ class Sides:
         return to_expression(bind(self.resolve(seen, parse_sql(where)), seen, self.zone or UTC))
 
     def matching(self, on: object) -> Matching:
-        """Return the condition of a merge: names of columns that both sides have, or SQL text such as ``"target.id = source.id"``."""
+        """Parse the condition of a merge: names of columns that both sides have, or SQL text such as ``"target.id = source.id"``."""
         if isinstance(on, str) and on.strip() and field_path(self.target, (on,)) is None:
             return self._of_text(on)
         names = [on] if isinstance(on, str) else on
@@ -218,7 +218,7 @@ def target_condition(sides: Sides, match: Matching, found: pa.Table) -> pc.Expre
     parts = []
     for target in dict.fromkeys(target for target, _ in match.pairs):
         if pa.types.is_floating(sides.target.field(target).type):
-            continue  # a comparison of floating-point numbers leaves out NaN, and tells the zeros apart
+            continue  # this comparison would miss NaN, and would distinguish 0.0 and -0.0
         values = found[target].combine_chunks()
         keys = pc.list_flatten(values.field("values")).cast(sides.target.field(target).type).unique()
         if pc.all(values.field("all")).as_py() is not False:
@@ -233,7 +233,7 @@ def target_condition(sides: Sides, match: Matching, found: pa.Table) -> pc.Expre
 
 
 def names_of_source(sides: Sides, match: Matching, rows: pa.Table) -> pa.Array:
-    """Return a text for each row of the source, which is that of each row of the table that it can meet."""
+    """Return a text for each row of the source. A row of the table has the same text if the row of the source can match it."""
     return joined([_keys(sides, rows, of, own) for of, own in match.pairs])
 
 
@@ -257,9 +257,9 @@ def merged(
     """Return the result of the clauses for the rows. For each row, the first clause of its kind whose condition is true applies.
 
     Args:
-        target: the rows of the table, in parts. Of a part only the rows stay in memory that a clause changes.
+        target: the rows of the table, in parts. Only the rows that a clause changes stay in memory.
         fixed: the columns that name a row, which an update does not change.
-        rules: those of the table, for columns that no clause sets.
+        rules: the rules of the table, for columns that no clause sets.
         ordering: the columns by which the merge law knows which of two versions of a row is newer.
         keeps_values: the merger of the table keeps the stored value where the new one is null.
 
@@ -294,7 +294,7 @@ def _as_type(column: pa.ChunkedArray, wanted: pa.Field, name: str, zone: TimeZon
             if any(map(pa.types.is_float32, kinds := (column.type, wanted.type))) and any(
                 map(pa.types.is_decimal, kinds)
             ):
-                # 0.1 as a FLOAT has the text of the decimal 0.1, and is another number; a condition compares doubles
+                # 0.1 as a FLOAT has the same text as the decimal 0.1, but is a different number; a condition compares doubles
                 same = pc.and_(same, _equal(*(_cast(each, pa.float64()) for each in (fitted, column))))
             fitted = pc.if_else(same, fitted, pa.scalar(None, wanted.type))
         return _plain(fitted.combine_chunks())
@@ -338,7 +338,7 @@ def _is_day_of_moment(one: pa.DataType, other: pa.DataType) -> bool:
 
 
 def _in_zone(column: pa.ChunkedArray, zone: TimeZone) -> pa.ChunkedArray:
-    """Return for days the moments at which they begin in a zone, and for moments their days; null for a moment at which no day begins."""
+    """Convert days to the moments at which they begin in a zone, and such moments to days; null for a moment at which no day begins."""
     key = pc.field("key")
     if pa.types.is_date(column.type):
         found = moments(key.cast(pa.date32()).cast(LOCAL), zone.name)

@@ -59,7 +59,9 @@ from pyhudi_core.write.result import Commit
 from pyhudi_core.write.states import load
 
 _MOST_VALUES = 10_000
-"""The maximum number of values of a column that Spark sends to the driver, to skip files. Of more, it sends only the least and the greatest."""
+"""The maximum number of values of a column that Spark sends to the driver, to skip files. Of more values, Spark sends only the least and the
+greatest.
+"""
 OpenWrite = Callable[[], AbstractContextManager[Write]]
 """Opens the write of a merge."""
 
@@ -210,7 +212,7 @@ class Merge(OfTable):
 
 
 _ACTION = "_pyhudi_action"
-"""Column with what becomes of a row; a row that is inserted under another name than it has in the source is counted apart."""
+"""The column with the action for a row. An inserted row is marked `_RENAMED` if its key differs from the key of its row in the source."""
 _UPDATED, _LATE, _INSERTED, _RENAMED, _DELETED = "updated", "late", "inserted", "renamed", "deleted"
 _COUNTED = ((_UPDATED,), (_INSERTED, _RENAMED), (_DELETED,))
 
@@ -234,7 +236,7 @@ class _Begun:
 
     @property
     def where(self) -> pc.Expression | None:
-        """Return a condition for the needed rows of the table; None for all rows."""
+        """Return a condition that selects the rows of the table that the merge needs; None if it needs all rows."""
         if any(clause.when == "not_matched_by_source" for clause in self.clauses):
             return None
         most = _MOST_VALUES if self.meeting.spark is not None else sys.maxsize
@@ -308,7 +310,7 @@ class _Begun:
 
 
 def _spelt_as(rows: pa.Table, table: pa.Schema) -> pa.Table:
-    """Return rows with the table's spelling of column names that differ only by case, for clauses that take all columns, as in Spark SQL."""
+    """Return the rows with the column names in the table's case, for clauses that take all columns, as in Spark SQL."""
     own = [field_path(table, (name,)) for name in rows.column_names]
     names = [name if path is None else path[0] for name, path in zip(rows.column_names, own, strict=True)]
     return rows.rename_columns(names) if len({*names}) == len(names) else rows

@@ -1,8 +1,8 @@
 """Non-blocking concurrency control (NBCC): upserts and deletes of the same file groups both commit (RFC-66).
 
 Each write appends a log file of its own to the file group of a bucket, and readers merge the logs by event time. So the winning row of a key does
-not depend on the order of commits, and two such writes need not be compared. Every condition for this is checked, and its absence refused by name
-(``write/refusals.py``):
+not depend on the order of commits, and two such writes cannot conflict. ``write/refusals.py`` checks the conditions for this mode, and refuses a
+write with the name of the missing condition:
 
 - a merge-on-read table: base files would have to be rewritten;
 - event-time ordering: otherwise the row that is committed last wins, and the later writer must see the earlier one;
@@ -24,7 +24,7 @@ from pyhudi_core.options import WriteOptions
 
 MODE = "hoodie.write.concurrency.mode=NON_BLOCKING_CONCURRENCY_CONTROL"
 _MERGED = (OperationType.UPSERT, OperationType.DELETE)
-"""The operations whose rows are merged with those of others. An insert must know that its keys are new."""
+"""The operations whose rows readers merge with the rows of other writes. An insert must know that its keys are new."""
 
 
 def is_non_blocking(options: WriteOptions) -> bool:
@@ -32,9 +32,10 @@ def is_non_blocking(options: WriteOptions) -> bool:
     return options.conflict.concurrency == "non_blocking"
 
 
-def leaves_to_merge(options: WriteOptions, operation: OperationType, *, reads: bool) -> bool:
-    """Say whether a write leaves rows that others write at the same time to the merge. ``reads``: its rows were made from rows
-    of the table, so they may be wrong after another commit.
+def merged_by_readers(options: WriteOptions, operation: OperationType, *, reads: bool) -> bool:
+    """Say whether a write may commit beside concurrent writes of the same rows, because readers merge the rows of both.
+
+    ``reads``: the rows of the write were made from rows of the table, so they may be wrong after another commit.
     """
     return is_non_blocking(options) and operation in _MERGED and not reads
 
@@ -45,8 +46,8 @@ def begins_with_logs(options: WriteOptions, operation: OperationType) -> bool:
 
 
 def why_no_index(options: WriteOptions, partitions: Iterable[str]) -> str:
-    """Say why a process in this mode makes none of these partitions of the metadata table; empty if it may."""
-    unfit = [name for name in partitions if knows_rows(name)] if is_non_blocking(options) else []
+    """Say why a process in this mode must not make one of these partitions of the metadata table; empty if it may make all of them."""
+    unfit = [name for name in partitions if depends_on_earlier_rows(name)] if is_non_blocking(options) else []
     return (
         f"{unfit[0]} makes every write refused with {MODE}, because its entries follow the order of commits"
         if unfit
@@ -54,6 +55,6 @@ def why_no_index(options: WriteOptions, partitions: Iterable[str]) -> str:
     )
 
 
-def knows_rows(partition: str) -> bool:
+def depends_on_earlier_rows(partition: str) -> bool:
     """Say whether entries of a partition of the metadata table depend on the earlier row, and so on the order of commits."""
     return partition == names.RECORD_INDEX or partition.startswith(names.SECONDARY_INDEX_PREFIX)

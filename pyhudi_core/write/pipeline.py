@@ -248,7 +248,7 @@ class WriteJob:
         files = self.options.files
         sizing = Sizing(files.max_size, files.small_limit, files.record_size_estimate)
         ids = self.transaction.context.runtime.ids
-        # A pending compaction works on the slices that it was planned from, so no base file of them is rewritten beside it.
+        # A pending compaction rewrites the slices of its plan, so meanwhile no write may rewrite their base files.
         compactions = {Action.COMPACTION, Action.LOGCOMPACTION}
         pending = {instant.action for instant in self.snapshot.timeline.pending}
         busy: frozenset[Group] = frozenset()
@@ -266,7 +266,7 @@ class WriteJob:
         )
 
     def _late_rows(self, indexing: ChosenIndex | None) -> LateRows:
-        """Return the file groups from which late rows are left out."""
+        """Return the file groups from which late rows are omitted."""
         index = None if indexing is None else indexing.choice.type
         context, schema = self.transaction.context, self.prepared.schema
         return LateRows.of(context, self.snapshot, schema, index, keeps_keys=self.key_changes)
@@ -351,7 +351,7 @@ class WriteJob:
         config = self.snapshot.config
         operation = config.operation_field or self.options.files.operation_field
         avro_schema = to_avro(columns, config.name, meta_fields=True, operation=operation)
-        # Release 1.0.2 merges partial rows by event time only, and misreads them beside a column that says what is deleted (decision 0039).
+        # Release 1.0.2 merges partial rows by event time only, and misreads them if a column marks deletes (decision 0039).
         in_logs = bool(ordering_of(config)) and not config.says_deletes(schema.names)
         return PartialRows(with_meta_fields(columns, operation=operation), avro_schema, in_logs)
 
@@ -387,7 +387,7 @@ class _StorageOpener:
 
 @dataclass(frozen=True, slots=True)
 class _OnlyNew:
-    """Task function: leaves out rows whose key is in a file group, unless the group's logs may have deleted it (``with_logs``: file ids)."""
+    """Task function: omits rows whose key is in a file group, unless the group's logs may have deleted it (``with_logs``: file ids)."""
 
     with_logs: frozenset[str]
 
@@ -436,7 +436,7 @@ class LateRows:
         return cls(snapshot.visibility, groups, counted)
 
     def are_kept_out(self, piece: FileSlice) -> bool:
-        """Say whether rows that are older than their deletes are left out of a slice."""
+        """Say whether rows that are older than their deletes are omitted from a slice."""
         if not piece.logs or (self.groups is not None and piece.group not in self.groups):
             return False
         if not self.counted:

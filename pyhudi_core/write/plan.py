@@ -38,8 +38,8 @@ class WorkloadProfile:
     """The destinations of the rows of a batch; counted after the index has tagged the rows.
 
     Attributes:
-        tagged: the rows that the index assigned, by file group.
-        new: the rows with unknown keys, by the row's own partition.
+        tagged: the number of rows that the index assigned to each file group.
+        new: the number of rows with unknown keys in each partition.
         whole: the partitions whose rows all go to one file group, which is also in `tagged`.
         elsewhere: the file groups that receive rows of another partition.
     """
@@ -85,7 +85,7 @@ _MOST_SMALL = 16
 _MANY = 8
 """From this number on, new files are announced together."""
 _TELLING_SIZE = 4 << 20
-"""Smaller files say little about rows: their footers take much of them, up to 430 KB for the bloom filter of a file that Hudi wrote."""
+"""The size of a smaller file says little about its rows, because of its footer: the bloom filter of a file that Hudi wrote may have 430 KB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ class Planner:
         return self._plan()
 
     def goes_to_one_file(self, partition: str, volume: Volume) -> bool:
-        """Say whether one file of the partition can take all the rows, and is worth rewriting even if all rows are new."""
+        """Say whether one file of the partition can take all the rows, and a rewrite is worth its cost even if all rows are new."""
         found = self.slices(partition)
         size = volume.rows * self._row_size(volume, found)
         return size <= self.sizing.target and all(self._is_worth(piece, size) for piece in found)
@@ -294,7 +294,7 @@ class Planner:
         if not self.fills or piece.base is None or piece.logs or piece.group in self.busy | self.left:
             return 0
         if may_be_skeleton(piece.base.path):
-            return 0  # its size says nothing about its rows, which the new file would take in
+            return 0  # the size of a skeleton says nothing about its rows
         return self.sizing.target - piece.size if piece.size < self.sizing.small else 0
 
     def _existing(self, piece: FileSlice, rows: int) -> int:

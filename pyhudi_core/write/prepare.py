@@ -130,7 +130,7 @@ def prepare_rows(
         new_keys: the prefix of generated keys; rows without a key get them even with ``updates``, and are new rows.
     """
     generate = config.generates_keys and not updates
-    # Data whose values are looked at is read twice, so it is kept: the input itself is evaluated once.
+    # Data whose values are examined is read twice. So the rows are kept, and the input itself is evaluated only once.
     kept = data
 
     def find_unfit(columns: pa.Schema) -> Mapping[str, str]:
@@ -321,7 +321,7 @@ class PrepareRows:
             gone = [batch.column(TAG_LEAVES)] if self.leaves else []
             gone += [] if marked is None else [pc.fill_null(marked, False)]
             rows = self.rules.fitted(rows, reduce(pc.or_, gone) if gone else None)
-        # A generated key has the requested time of the write, so it is made with the file; until then the position tells rows apart.
+        # A generated key has the requested time of the write, so it is made with the file. Until then, rows have different positions.
         named = batch if self.config.generates_keys else rows
         if self.generate:
             keys = positions.cast(pa.string())
@@ -352,7 +352,9 @@ class PrepareRows:
             return None
         deleted = pa.array(Versions.of_rows(rows, (), rules.mark).deleted)
         own = rows.schema.get_field_index(IS_DELETED)
-        return deleted if own < 0 else pc.if_else(deleted, True, rows.column(own))  # a row that stays keeps its null
+        return (
+            deleted if own < 0 else pc.if_else(deleted, True, rows.column(own))
+        )  # a row that is not a delete keeps its null
 
     def _with_new_keys(self, batch: pa.RecordBatch, positions: pa.Array) -> pa.RecordBatch:
         """Return the batch, in which rows without a generated key get one that no other row has."""
@@ -368,7 +370,7 @@ _FOUND = pa.schema([("column", pa.string()), ("value", pa.string())])
 
 @dataclass(frozen=True, slots=True)
 class _FindUnfit:
-    """Task function. In: raw batches. Out: columns of integers for which the data has another number, with one such number."""
+    """Task function: takes raw batches, and returns the integer columns for which the data has a number that is no integer, with one such number."""
 
     columns: pa.Schema
 

@@ -45,7 +45,7 @@ from pyhudi_core.model.schema import changed_columns
 from pyhudi_core.model.schema_types import joined
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.write.coercion import meant
-from pyhudi_core.write.non_blocking import MODE, is_non_blocking, knows_rows
+from pyhudi_core.write.non_blocking import MODE, depends_on_earlier_rows, is_non_blocking
 
 _NAMED = 5
 
@@ -66,7 +66,7 @@ class Case:
         operation, table, config, options: the requested operation, the table's location, and their settings.
         partial, allow_empty: arguments of the call.
         gives: the input of the caller: rows, or partitions.
-        removes: whether this attempt removes the metadata table, whatever the options say.
+        removes: whether this attempt removes the metadata table even if the options forbid it.
         restore, plan: the errors for a pending restore, and for a pending plan during which columns are not changed.
         loaded: whether the state of the table is known; the next four facts depend on it.
         bucketed: whether the file groups are buckets; None if there are no file groups.
@@ -75,9 +75,9 @@ class Case:
         known_buckets: how keys are assigned to buckets, according to the newest commit; empty if no commit says so.
         by_index: whether an index determines the destinations of rows; ``record_index``: whether there is a record index that commits update.
         given: the columns of the rows. ``before``, ``after``: the columns of the table, before and after the operation.
-        other_numbers: whether a later write left out the numbers of columns.
+        other_numbers: whether a later write omitted the numbers of columns.
         indexed: a column that would change, and its index.
-        statistics, demands: whether statistics become wrong, and are removed with the metadata table; whether a row can violate a new rule.
+        statistics, demands: whether statistics become wrong and go with the metadata table, and whether a row can violate a new rule.
         unkept, outdated, undefined: why the metadata table, its state, or an index on a column cannot be kept up to date.
         moved: whether another writer changed the columns or the rules meanwhile.
         logs: a file group of the partitions with log files.
@@ -162,7 +162,7 @@ class Case:
 
     @property
     def other_buckets(self) -> Mapping[str, str] | None:
-        """Say how the table assigns keys to other buckets than this write, and which option to set; None if it does not."""
+        """Say how the table's assignment of keys to buckets differs from this write's, and which option to set; None if both agree."""
         if self.known_buckets in ("", self.buckets):
             return None
         number, _, fields = self.known_buckets.partition(":")
@@ -183,11 +183,11 @@ class Case:
     @property
     def kept_rows(self) -> str:
         """Return a partition of the metadata table whose entries depend on earlier rows; empty if there is none."""
-        return next(filter(knows_rows, self.config.written_metadata_partitions), "")
+        return next(filter(depends_on_earlier_rows, self.config.written_metadata_partitions), "")
 
     @property
     def beside_statistics(self) -> str:
-        """Return the contents of the metadata table besides statistics and the list of files; empty if there are none."""
+        """Return the contents of the metadata table except statistics and the list of files; empty if there are none."""
         others = sorted({*self.config.metadata_partitions} - {names.COLUMN_STATS, names.PARTITION_STATS, names.FILES})
         return ", ".join(others) or ("an index that is being built" if self.config.metadata_partitions_inflight else "")
 

@@ -109,7 +109,7 @@ def _not_older(names: Names, ordering: Sequence[str], rows: pa.Table, parts: Ite
 def keys_among(config: TableConfig, meeting: Meeting, rows: Dataset, columns: pa.Schema) -> pc.Expression | None:
     """Return a condition that the stored rows with the keys of these rows fulfil; None if there is no simple condition."""
     key = config.record_key_fields[0]
-    is_column = key in rows.schema.names and key in columns.names  # and no field of a struct
+    is_column = key in rows.schema.names and key in columns.names  # such a name is not a field of a struct
     if meeting.spark is not None or not is_column or rows.schema.field(key).type != columns.field(key).type:
         return None
     asked = rows.collect()[key].combine_chunks()

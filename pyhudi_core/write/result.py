@@ -71,7 +71,7 @@ class CommitStats:
 
     @property
     def write_amplification(self) -> float:
-        """Return the number of written rows for each changed row; the others were only copied with a rewritten file. 0 if no row changed."""
+        """Return the number of written rows per changed row. The other written rows were only copied with a rewritten file. 0 if no row changed."""
         changed = self.rows_inserted + self.rows_updated + self.rows_deleted
         return self.rows_written / changed if changed else 0.0
 
@@ -114,8 +114,8 @@ class Commit:
     instant and token are empty, and ``completion_time`` is the time of the unchanged state.
 
     Attributes:
-        instant: its requested time (Hudi's commit time), 17 digits.
-        completion_time: when it became visible, 17 digits; the cursor for `incremental`.
+        instant: the requested time of the commit (Hudi's commit time), 17 digits.
+        completion_time: the time when the commit became visible, 17 digits; the cursor for `incremental`.
         token: names the attempt; ``table.commit_status(token)`` answers for it.
         operation: the operation, in Hudi's words.
         retries: how often the write was planned again because another commit came first.

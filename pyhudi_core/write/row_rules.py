@@ -223,7 +223,7 @@ def rules_for(
 def completed(rows: pa.Table, rules: TableRules, schema: pa.Schema, *, anew: bool = False) -> pa.Table:
     """Return rows with the columns that rules add. ``anew``: generated columns are computed even if the rows have them.
 
-    A column of the rows may have another type than in the table.
+    The type of a column may differ between the rows and the table.
     """
     given = [name for name in rows.column_names if not (anew and name in rules.generated)]
     added = added_by(rules, schema, given)

@@ -12,7 +12,7 @@ none of its files are left on disk. A draft whose batch is empty becomes `Unchan
 Each state is a frozen value. The steps between them are in ``write/write.py``. A state refuses a call that does not fit it.
 
 A write that changes nothing makes no commit and is no error: its result is false and says why. This depends on the rows, for every operation. These
-change nothing: an empty batch of an upsert, an insert or a delete; unknown keys to delete; rows that lose to newer rows; inserts that are all
+writes change nothing: an empty batch of an upsert, an insert or a delete; unknown keys to delete; rows that lose to newer rows; inserts that are all
 skipped. `insert_overwrite` without rows names no partition to replace. But `insert_overwrite_table` of no rows leaves an empty
 table: that is a commit, unless the table is empty already. Columns do not change, either: a batch adds no columns unless it writes a row. A commit
 without rows is made only on request (``allow_empty``).
@@ -69,9 +69,9 @@ class WriteSpec:
         makes_metadata_table: before the write, make the metadata table that the options request.
         extra_of_keys: makes further entries of ``extra`` from the `KEY_CHANGES` of an attempt (the added and removed keys).
         after: runs the table services after the commit. The function is passed in, because services are above writing. None: nothing.
-        follows: ``after`` is called at the end of the write, and not later by the caller.
-        together: the write is committed with writes to other tables. So it does not keep the lock from its start on: the callers of two transactions
-            may stage their tables in different orders.
+        follows: whether ``after`` is called at the end of the write. If not, the caller calls it later.
+        together: whether the write is committed with writes to other tables. Such a write never holds the lock from its start to its end, because
+            two transactions may stage their tables in different orders.
         seen: the table, if it was read when it was opened for this write.
     """
 
@@ -137,7 +137,7 @@ class Draft(WriteState):
     """Nothing of the write is on disk."""
 
     def draft(self) -> Draft:
-        """Return as `WriteState.draft`."""
+        """Return this state; it takes a batch."""
         if self.batch is not None:
             raise checks.second_batch(self.request.table)
         return self
@@ -153,7 +153,7 @@ class Draft(WriteState):
 class Begun(WriteState):
     """An attempt whose instant is on the timeline; its files are being written, or writing has failed.
 
-    ``state``: the draft from which it started. ``others`` as `cases.first_others` has returned it.
+    ``state``: the draft from which it started. ``others`` as `cases.tables_in_new_partitions` has returned it.
     """
 
     transaction: Transaction

@@ -1,6 +1,7 @@
 """Streams of many rows: the rows are stored in files of the table's storage, and the write reads them there, so that they are never all in memory.
 
-The write reads rows several times: it counts them, looks up their keys, and writes them again after a conflict. A stream gives each row once.
+The write reads rows several times: it counts them, looks up their keys, and writes them again after a conflict. But a stream yields each row only
+once.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pyhudi_core.transaction import waiting_rows
 IN_MEMORY = 64 << 20
 """The maximum bytes of rows that are written from memory. More rows are written from files."""
 _PART_BYTES = 32 << 20
-"""Of the rows of one file."""
+"""The maximum bytes of the rows in one file."""
 _BATCH_ROWS = 65_536
 
 
@@ -47,7 +48,7 @@ class Streams:
         claimed = waiting_rows.claim(self.context)
         self._claimed.append(claimed)
         rows = chain(first, batches)
-        del first, batches  # else the first batches stay in memory until the last one is written
+        del first, batches  # otherwise the first batches stay in memory until the last one is written
         return _staged(Scratch(self.context.root.without_fsync(), claimed.folder), data.schema, rows)
 
     def remove(self) -> None:

@@ -248,7 +248,7 @@ def _noted(context: HandleContext) -> Iterator[pa.RecordBatch]:
 
 _STAT = tuple(item.name for item in fields(WriteStat))
 _RANGES_AT_ONCE = 256
-"""The ranges of so many tasks are joined at once: while they are apart, they take many times the memory of their values."""
+"""The ranges of this many tasks are joined at once: separate ranges take many times the memory of their values."""
 
 KEY_CHANGES = pa.schema(
     [("key", pa.string()), ("partition", pa.string()), ("file_id", pa.string()), ("deleted", pa.bool_())]

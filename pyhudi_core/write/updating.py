@@ -41,11 +41,11 @@ def update_found(write: Write, values: Mapping[str, object], where: object, spar
     changed = partial(_changed, write.context, values, spark)
     return write_found(
         write, None, where, changed, meta=write.context.config.generates_keys
-    )  # a generated key names its row
+    )  # without key columns, the meta column with the generated key identifies the row
 
 
 def rows_to_update(write: Write, values: Mapping[str, object], where: object) -> int:
-    """Return the number of rows that `update_found` would change. Raises its errors for values and rows, and writes nothing."""
+    """Return the number of rows that `update_found` would change. Write nothing, but raise the errors of `update_found` for values and rows."""
     refuse_fixed(write.context.config, values, write.context.table)
     found = write.scan(None, where, meta=write.context.config.generates_keys)
     return rows_total(write.prepare(UserRows(_changed(write.context, values, None, found)))[0].batch)

@@ -102,7 +102,7 @@ class WriteRun:
 
     Attributes:
         state: the state of the write. Each step replaces the state at once, so that after an error it says what must be undone.
-        retries: its attempts.
+        retries: the attempts of the write.
         streams: files with rows of streams; None if there are none.
     """
 
@@ -132,7 +132,7 @@ def write(
         examine: called before the seventh step; raises an error to refuse the staged rows.
         gate: called just before the commit is decided.
         commits: False stops before the seventh step.
-        follows: False leaves out the table services that follow a commit.
+        follows: whether table services run after the commit.
 
     Raises `DataError` before anything is written, and `CommitError`; after an error call `undo`, which removes all files of the attempt.
     """
@@ -288,7 +288,7 @@ def renewed(draft: Draft) -> Draft:
 def repair(draft: Draft, seen: TableSeen | None) -> tuple[Draft, TableSeen | None]:
     """Make the metadata table that the options request, and finish the work of dead writers. ``seen``: the table, if it was just read.
 
-    Returns None for it if the repair changed the table.
+    Returns None in place of ``seen`` if the repair changed the table.
     """
     batch = draft.filled()
     removes = removes_metadata(batch)
@@ -312,7 +312,7 @@ def begin(draft: Draft, seen: TableSeen | None) -> Begun:
     def read(transaction: Transaction) -> None:
         first = {} if prepared is None else prepared.volumes
         state = partial(Ahead.of, partial(_state_at, context, transaction))
-        others = partial(cases.first_others, context, transaction.start, first)
+        others = partial(cases.tables_in_new_partitions, context, transaction.start, first)
         ahead.append(both(context.root, context.runtime.executor, state, others))
 
     transaction = begin_write(context, action, str(request.operation), seen, beside=read)
@@ -345,13 +345,13 @@ class Start:
     """The start of an attempt.
 
     Attributes:
-        begun: its instant.
-        batch: its input in this state of the table.
+        begun: the instant of the attempt.
+        batch: the input of the attempt in this state of the table.
         snapshot: the state.
         kept: the metadata table that the commit updates; None if there is none, or the commit removes it.
         prepared: the rows, as they fit the present table.
         job: tags, plans and writes the rows; None if there are no rows.
-        metadata: the metadata table's part of the commit, as far as it has begun.
+        metadata: the metadata table's part of the commit.
     """
 
     begun: Begun
@@ -499,7 +499,7 @@ def _found_by(start: Start, written: Written | None) -> Mapping[str, str]:
         return {}
     begun = start.begun
     reads = begun.basis is not None or not isinstance(start.batch, Rows)
-    merges = non_blocking.leaves_to_merge(begun.context.options, begun.request.operation, reads=reads)
+    merges = non_blocking.merged_by_readers(begun.context.options, begun.request.operation, reads=reads)
     return index_notes(begun.context, written.index, merges=merges)
 
 
@@ -588,9 +588,9 @@ def undo(run: WriteRun, error: BaseException | None = None) -> None:
 
 
 def _remove(context: TableContext, transaction: Transaction, *, asked: bool) -> None:
-    """Remove the files of an attempt. ``asked``: the storage may have received its commit.
+    """Remove the files of an attempt. ``asked``: the storage may have received the decision of the commit.
 
-    If not, the files are deleted before the rollback is written, because on a full disk the rollback needs their space.
+    If it has not, the files are deleted before the rollback is written, because on a full disk the rollback needs their space.
     """
     transaction.heartbeat.handle.cancel()
     if not asked:

@@ -1,4 +1,4 @@
-"""The other arguments of ``@hudi_asset``.
+"""The arguments of ``@hudi_asset`` that it does not define itself, because they are arguments of Dagster.
 
 Each argument is passed on to the spec, the step or the inputs of the asset, or is refused with an error that names the argument.
 """
@@ -39,7 +39,7 @@ _REFUSED: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class AssetArguments:
-    """The other arguments of one asset, grouped by the part of the asset that receives the argument."""
+    """The arguments of Dagster for one asset, grouped by the part of the asset that receives the argument."""
 
     of_the_spec: Mapping[str, Any]
     of_the_step: Mapping[str, Any]

@@ -31,7 +31,7 @@ def checked_definitions(definitions: dg.Definitions) -> dg.Definitions:
     Raises `InvalidOptionError` for an asset that
 
     - reads the changes of a missing asset;
-    - has options, such as those of its lock, that do not fit its lake;
+    - has options, such as the options of its lock, that do not fit its lake;
     - has a `HudiIOManager`, but metadata without a record key, or partitions without partition columns;
     - takes a Hudi asset as a parameter without a suitable IO manager (Dagster's own IO manager looks for a pickled file); this applies to asset
       checks, too;

@@ -127,7 +127,7 @@ class _Declared:
         made = dg.multi_asset(
             specs=[asset_spec(spec, info, inputs, output.deps, given)],
             check_specs=[*checks_before.check_specs(info.key, info.pre_commit), readable_spec(info.key)],
-            can_subset=not info.pre_commit,  # only with can_subset=False do validators run before each commit
+            can_subset=not info.pre_commit,  # with can_subset=True, a run could select the asset without its validators
             ins=inputs.loaded,
             name=step_name(info.key),
             partitions_def=output.partitions.definition if output.partitions else None,

@@ -79,7 +79,7 @@ class HudiTranslator:
         return set(definition.arguments.get("kinds") or {"hudi"})
 
     def get_metadata(self, definition: HudiTableDefinition) -> Mapping[str, Any]:
-        """Return additional metadata entries besides those of the table."""
+        """Return metadata entries in addition to the entries of the table."""
         return dict(definition.arguments.get("metadata") or {})
 
     def get_automation_condition(self, definition: HudiTableDefinition) -> dg.AutomationCondition[Any] | None:

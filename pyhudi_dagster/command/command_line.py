@@ -52,7 +52,7 @@ class _Terminal(click.Group):
     "-m",
     "--module",
     "module",
-    help="The module of the definitions. Default: that of pyproject.toml, or definitions.py.",
+    help="The module of the definitions. Default: the module that pyproject.toml names, or definitions.py.",
 )
 @click.pass_context
 def main(context: click.Context, file: Path | None, module: str | None) -> None:

@@ -98,7 +98,7 @@ class Project:
 
     @contextmanager
     def lakes(self) -> Iterator[Lakes]:
-        """The lake resources, as a run gets them. Raises `InvalidOptionError` if an asset's lake is not among the resources."""
+        """The lake resources with the values that a run gets. Raises `InvalidOptionError` if an asset's lake is not among the resources."""
         resources = self.definitions.resources or {}
         names = {info.lake for info in self.tables}
         missing = sorted(name for name in names if not isinstance(resources.get(name), HudiLakeResource))

@@ -18,7 +18,9 @@ from pydantic import Field, PrivateAttr
 from pyhudi.errors import InvalidOptionError
 from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_dagster.assets.definition_check import checked_tables, refuse_equal_names, refuse_twins
-from pyhudi_dagster.component.beside import (
+from pyhudi_dagster.component.scaffolding import LakeScaffolder
+from pyhudi_dagster.component.shared_attributes import LakeDefaults, LakeShared, with_defaults
+from pyhudi_dagster.component.sibling_components import (
     name_of,
     naming,
     refuse_equal_keys,
@@ -26,8 +28,6 @@ from pyhudi_dagster.component.beside import (
     refuse_unequal,
     unfit_field,
 )
-from pyhudi_dagster.component.scaffolding import LakeScaffolder
-from pyhudi_dagster.component.shared_attributes import LakeDefaults, LakeShared, with_defaults
 from pyhudi_dagster.component.table_attributes import LakeExternal, LakeTable, LakeTranslation
 from pyhudi_dagster.component.template_env import TemplateEnv
 from pyhudi_dagster.component.upkeep_attributes import LakeCheck, LakeChecks, LakeSensor, LakeServices, checks_made
@@ -88,7 +88,7 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
 
     @classmethod
     def get_additional_scope(cls) -> Mapping[str, Any]:
-        """Return the names that templates in the YAML can use besides Dagster's."""
+        """Return the names that templates in the YAML can use, including Dagster's."""
         return {**super().get_additional_scope(), "env": TemplateEnv()}
 
     @classmethod

@@ -19,9 +19,9 @@ import pyhudi as hudi
 from pyhudi.errors import HudiError
 from pyhudi_core import orchestration
 from pyhudi_core.orchestration.errors import definition_error
-from pyhudi_dagster.component.beside import name_of, refuse_twins_of, refuse_unequal
 from pyhudi_dagster.component.lake_component import HudiLakeComponent
 from pyhudi_dagster.component.shared_attributes import LakeDefaults
+from pyhudi_dagster.component.sibling_components import name_of, refuse_twins_of, refuse_unequal
 from pyhudi_dagster.component.table_attributes import LakeExternal, LakeTranslation
 from pyhudi_dagster.component.template_env import TemplateEnv
 from pyhudi_dagster.component.upkeep_attributes import LakeChecks, LakeSensor, LakeServices
@@ -31,7 +31,7 @@ from pyhudi_dagster.reporting.column_schema import column_schema
 
 _VERSION = 1
 _UNFIT = re.compile(r"[^A-Za-z0-9_./-]")
-"""What no asset key can have."""
+"""Matches a character that an asset key cannot contain."""
 
 
 class HudiLakeTablesComponent(dg.StateBackedComponent, dg.Resolvable, dg.Model):
@@ -43,7 +43,7 @@ class HudiLakeTablesComponent(dg.StateBackedComponent, dg.Resolvable, dg.Model):
     warehouse: str = Field(description="Location of the tables: a folder or an s3:// address.")
     lake: str = Field(default=LAKE, description="The resource key of the lake.")
     include: list[str] = Field(default=["*"], description="Patterns of the tables' paths, such as sales/*.")
-    exclude: list[str] = Field(default=[], description="Patterns of paths that are left out.")
+    exclude: list[str] = Field(default=[], description="Patterns of the paths of omitted tables.")
     defaults: LakeDefaults = Field(default=LakeDefaults(), description="What all tables share.")
     translation: LakeTranslation = Field(
         default=None, description="Attributes of every asset, as templates of its table and spec."
@@ -79,12 +79,12 @@ class HudiLakeTablesComponent(dg.StateBackedComponent, dg.Resolvable, dg.Model):
 
     @classmethod
     def get_additional_scope(cls) -> dict[str, Any]:
-        """Return the names that templates in the YAML can use besides Dagster's."""
+        """Return the names that templates in the YAML can use, including Dagster's."""
         return {**super().get_additional_scope(), "env": TemplateEnv()}
 
     @property
     def defs_state_config(self) -> DefsStateConfig:
-        """The place where the list is stored. Components of one warehouse with other patterns, or of another lake, have lists of their own."""
+        """The key of the stored list. Two components of one warehouse share a list only if they have the same lake and the same patterns."""
         own = (self.lake, self.include, self.exclude)
         which = "" if own == (LAKE, ["*"], []) else f" {zlib.crc32(json.dumps(own).encode()):08x}"
         return DefsStateConfig.from_args(self.defs_state, default_key=f"{type(self).__name__}[{self.warehouse}{which}]")
@@ -100,8 +100,7 @@ class HudiLakeTablesComponent(dg.StateBackedComponent, dg.Resolvable, dg.Model):
     def build_defs_from_state(self, context: dg.ComponentLoadContext, state_path: Path | None) -> dg.Definitions:
         """Return the definitions of the tables in the list.
 
-        Raises `InvalidOptionError` for definitions that cannot work. Raises `InvalidOptionError` if the state file has a format version that this
-        release does not read.
+        Raises `InvalidOptionError` for definitions that cannot work, and for a state file of a format version that this release does not read.
         """
         listed = [] if state_path is None else _listed(state_path)
         self._name = name_of(context)
@@ -176,7 +175,7 @@ def _external(listed: dict[str, Any]) -> LakeExternal:
     error = listed.get("error")
     said = f"It could not be opened when the tables were listed. {error}" if error else listed.get("only_read")
     path, kind = listed["table"], listed.get("table_type", "copy_on_write")
-    # Another program chose the name of the table, so a name that Dagster refuses must not keep the location from loading.
+    # Another program chose the name of the table. So replace the characters that Dagster refuses: the code location must load with every name.
     return LakeExternal(key=_UNFIT.sub("_", path), table=path, table_type=kind, description=said)
 
 

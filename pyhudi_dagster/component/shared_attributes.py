@@ -88,7 +88,9 @@ class LakeShared(dg.Model, dg.Resolvable):
     tags: dict[str, str] | None = None
     kinds: list[str] | None = None
     services: dict[str, LakeTrigger] | None = Field(default=None, description="Table services by their names.")
-    checks: LakeChecks | None = Field(default=None, description="Health checks, instead of those of all tables.")
+    checks: LakeChecks | None = Field(
+        default=None, description="Health checks of this table, instead of the checks of all tables."
+    )
     freshness: LakeFreshness | None = None
 
     def attributes(self) -> dict[str, Any]:

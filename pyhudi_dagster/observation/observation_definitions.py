@@ -100,16 +100,16 @@ def build_hudi_checks(
 ) -> dg.Definitions:
     """Return definitions with health checks of the assets' tables. Merge them with the other definitions. The checks start no JVM.
 
-    The job of the schedule runs them in one process.
+    With ``cron``, the job of the schedule runs all checks in one process.
 
     | check | passes if | default limit |
     |---|---|---|
     | ``no_stuck_instants`` | no write of a dead writer is pending, and no plan waits longer than the limit, in minutes | 60 |
     | ``compaction_lag`` | at most this number of delta commits followed the last compaction | 20 |
     | ``data_freshness`` | the newest commit with rows (with ``column=`` its newest value) is at most this number of hours old | 24 |
-    | ``commit_retries`` | none of the last commits was planned again more often than this | 5 |
+    | ``commit_retries`` | each of the last commits was planned again at most this number of times | 5 |
     | ``events_have_commits`` | the table has every commit that a materialization of the last hours names | 24 |
-    | ``timeline_readable`` | the table can be read (part of each ``@hudi_asset``, and for other tables of `build_hudi_timeline_sensor`) | |
+    | ``timeline_readable`` | the table can be read. Each ``@hudi_asset`` has this check; `build_hudi_timeline_sensor` adds it for other tables | |
 
     Args:
         assets: assets of Hudi tables, including `hudi_external_asset`.
@@ -162,7 +162,7 @@ def build_hudi_checks(
 def _of_own_step(info: HudiAssetInfo, wanted: Sequence[HudiCheck]) -> list[HudiCheck]:
     """Return the checks that need their own step. The step of a decorated asset itself reports whether its timeline can be read.
 
-    Raises `InvalidOptionError` for attributes that this step cannot give to its check.
+    Raises `InvalidOptionError` if that check has a limit, a severity or ``blocking=True``, because the step of the asset does not support them.
     """
     for check in wanted if info.has_step else ():
         if check.name == READABLE and check != HudiCheck(READABLE):
@@ -175,7 +175,7 @@ def _of_own_step(info: HudiAssetInfo, wanted: Sequence[HudiCheck]) -> list[HudiC
 
 
 def _refuse_unfit_checks(wanted: Sequence[HudiCheck]) -> None:
-    """Raise `InvalidOptionError` for no check at all, for an unknown or repeated check, and for a limit that is not a number from 0 on."""
+    """Raise `InvalidOptionError` for no check at all, for an unknown or repeated check, and for a limit that is no number or is below 0."""
     if not wanted:
         raise definition_error("build_hudi_checks has no check", f"Use some of {', '.join(KINDS)}.")
     names = [check.name for check in wanted]

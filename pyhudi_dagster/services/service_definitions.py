@@ -99,7 +99,7 @@ def _service_tables(lake: HudiLakeResource, assets: HudiAssets) -> list[ServiceT
 
 
 def _refuse_unknown_groups(policy: ServicePolicy, tables: Sequence[ServiceTable]) -> None:
-    """Refuse quotas of which none can hold; a policy may have those of other services, too."""
+    """Refuse quotas if none of them is for a group of these assets. A policy may also have quotas for other services."""
     known = {table.group for table in tables}
     if policy.quotas and known.isdisjoint(policy.quotas):
         raise definition_error(

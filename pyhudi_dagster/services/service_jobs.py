@@ -160,8 +160,9 @@ def _checked(services: Mapping[str, str]) -> dict[str, When]:
 
 
 def _why_not(lake: HudiLakeResource, info: HudiAssetInfo, asked: Mapping[str, When]) -> dict[str, str]:
-    """Return for each service the reason why the service does not run. If an error prevents this, the service runs, and its step fails with the
-    error."""
+    """Return for each service the reason why the service does not run. If the reason cannot be found because of an error, the service runs, and its
+    step fails with the error.
+    """
     table, found = service_runs.opened(lake, info), dict[str, str]()
     seen = table if isinstance(table, str) else at_one_moment(table)
     for name, when in asked.items():

@@ -137,7 +137,7 @@ def _as_triggered(info: HudiAssetInfo, service: str, asked: Asked) -> Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """The current work of a service: a number of waiting plans; if the number is 0, a plan that the service would make."""
+    """The current work of a service: the number of waiting plans, and, if there are none, the plan that the service would make."""
 
     table: hudi.HudiTable
     state: ServiceState

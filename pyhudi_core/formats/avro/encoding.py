@@ -197,7 +197,7 @@ class Blocks:
         ends = np.append(0, np.cumsum(items.sizes))
         last = np.cumsum(counts)
         self._before = ends[:-1]  # bytes of all items before an item
-        self._first = ends[last - counts]  # bytes of all items before those of a value
+        self._first = ends[last - counts]  # the number of bytes of all items before the items of a value
         self.sizes = ends[last] - self._first + 1
         self.sizes[self._some] += self._heads.sizes
 

@@ -1,8 +1,8 @@
 """Check an untrusted Avro schema from a file, and return a schema that is safe for decoding.
 
 Invariants of the result of `safe_schema` (Avro 1.11 specification, "Schema Declaration")
-- every value takes at least one byte, so decoding does no more work than there are bytes: no bare null, no
-  empty record, no fixed of size 0 (a count of 2^60 nulls is ten bytes long);
+- every value takes at least one byte, so the number of bytes limits the work of decoding. A bare null, an empty record and a fixed of size 0 are
+  refused, because ten bytes can announce 2^60 nulls;
 - no type contains itself; the depth of nesting and the number of types are limited;
 - only structure remains: logical types, properties, defaults and foreign names are removed.
 

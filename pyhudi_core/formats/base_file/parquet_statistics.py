@@ -1,10 +1,11 @@
 """Ranges of columns from the footer of a Parquet file (Parquet format, "Metadata" and "Statistics").
 
-This package parses the footer itself, because pyarrow's objects for column chunks crash the process if the footer is damaged (seen with release 26;
-pyarrow's readers of rows and schema raise proper errors). Only top-level columns of plain types have ranges.
+This package parses the footer itself, because pyarrow's objects for column chunks crash the process if the footer is damaged (seen with release 26).
+pyarrow's readers of rows and of the schema do not crash: they raise errors. Only top-level columns of plain types have ranges.
 
 Invariants
-- a range is returned only if the format orders the type as this package does, and each bound is an exact value or outside all values;
+- a range is returned only if the format orders the values of the type as this package does;
+- no value of the column is below ``min`` or above ``max``, except NaN;
 - anything that is not a footer raises ValueError, in time bounded by the number of bytes.
 """
 
@@ -38,8 +39,8 @@ _FLOATS = {_FLOAT: struct.Struct("<f"), _FLOAT64: struct.Struct("<d")}
 class ColumnRange:
     """The statistics of one column of one row group.
 
-    ``min`` and ``max`` are Python values: bounds that need not occur, None if unknown (or if all values are
-    null); NaN is outside every range. ``null_count`` is None if unknown.
+    ``min`` and ``max`` are Python values. The column need not contain them. They are None if they are unknown, or if all values are null. NaN is
+    outside every range. ``null_count`` is None if it is unknown.
     """
 
     min: Any
@@ -59,7 +60,7 @@ def column_ranges(metadata: dict[int, Any], schema: pa.Schema, columns: Sequence
         columns: requested top-level columns; columns that the file lacks are ignored.
 
     Raises:
-        ValueError: a field has another type.
+        ValueError: a field of the footer does not have the type that the format defines for it.
     """
     ordered, known = _COLUMN_ORDERS in metadata, frozenset(schema.names)
     readers = {
@@ -98,7 +99,7 @@ def _range(meta: dict[int, Any], reader: Reader, ordered: bool) -> ColumnRange |
         null_count = None
     low, high = statistics.get(_MIN), statistics.get(_MAX)
     if not ordered or not isinstance(low, bytes) or not isinstance(high, bytes):
-        # The deprecated fields hold bounds in the order of signed bytes, which is the right order for numbers only.
+        # The bounds in the deprecated fields are in the order of signed bytes. This order is correct only for numbers.
         signed = physical in _NUMBERS or physical in _FLOATS
         low, high = (statistics.get(_OLD_MIN), statistics.get(_OLD_MAX)) if signed else (None, None)
     bounds = None
@@ -163,9 +164,9 @@ def _structs(value: Any) -> list[dict[int, Any]]:
 
 
 def written_ranges(metadata: pq.FileMetaData, schema: pa.Schema) -> dict[str, ColumnRange]:
-    """Return the ranges of the top-level columns of plain types of a file that was just written, over all its row groups.
+    """Return one range for each top-level column of a plain type in a file that was just written. A range covers all row groups.
 
-    Only for metadata that Arrow's writer handed out. A bound that Python cannot hold is unknown.
+    Pass only metadata that Arrow's writer has returned: objects for a damaged footer crash the process. A bound is unknown if Python cannot hold it.
     """
     plain = dict.fromkeys((field.name for field in schema if not pa.types.is_nested(field.type)), _widest([]))
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
@@ -181,15 +182,15 @@ def written_ranges(metadata: pq.FileMetaData, schema: pa.Schema) -> dict[str, Co
 
 
 def stored_ranges(metadata: dict[int, Any], schema: pa.Schema) -> dict[str, ColumnRange]:
-    """Return the same ranges as `written_ranges`, for a footer with row groups that were copied from other files. For such a footer pyarrow's objects
-    may crash the process.
+    """Return the same ranges as `written_ranges`, for a footer whose row groups were copied from other files. pyarrow's objects may crash the process
+    for such a footer.
 
     Args:
         metadata: the footer, by the numbers of its fields.
         schema: the columns of the file.
 
     Raises:
-        ValueError: a field has another type.
+        ValueError: a field of the footer does not have the type that the format defines for it.
     """
     names = [field.name for field in schema if not pa.types.is_nested(field.type)]
     rows = [group.get(_GROUP_ROWS) for group in _structs(metadata.get(_ROW_GROUPS, []))]
@@ -203,8 +204,8 @@ def stored_ranges(metadata: dict[int, Any], schema: pa.Schema) -> dict[str, Colu
 
 
 def ranges_of_rows(rows: pa.Table, schema: pa.Schema) -> dict[str, ColumnRange]:
-    """Return the ranges of a few rows in their top-level columns of plain types, as `written_ranges` does for rows in Parquet. NaN is the greatest
-    value."""
+    """Return one range for each top-level column of a plain type in rows in memory. `written_ranges` does the same for rows in Parquet. NaN is the
+    greatest value."""
     return {field.name: _range_of(rows.column(field.name)) for field in schema if not pa.types.is_nested(field.type)}
 
 

@@ -140,9 +140,9 @@ def copied(group: StoredRowGroup, others: Mapping[str, StoredRowGroup], stream: 
     Args:
         group: the row group.
         others: for each column that gets other values, by name: a row group with only this column.
-        stream: an empty file, or one to which only whole row groups were written.
+        stream: an empty file, or one to which only complete row groups were written.
 
-    Raises ValueError if the file ends early, or has other pages than its footer says.
+    Raises ValueError if the file ends early, or if its pages do not agree with its footer.
     """
     columns = [others[column.path].columns[0] if column.path in others else column for column in group.columns]
     pages, moved = dict(_pages(group, others)), []

@@ -212,7 +212,7 @@ class BaseFileWriter:
             writer.add_key_value_metadata(self._key_value())
             writer.close()
             ranges = written_ranges(self._metadata[0], self._schema)
-        # Parquet's bounds leave out NaN, but in Spark NaN is greater than all numbers.
+        # Parquet's bounds ignore NaN, but in Spark NaN is greater than all numbers.
         ranges |= {name: replace(ranges[name], max=math.nan) for name in self._with_nan}
         return BaseFileStats(self._rows, self._min_key, self._max_key, ranges)
 

@@ -8,7 +8,7 @@ Invariants
 - sizes and offsets are checked against the file before they are used; payloads are bounded by a limit;
 - an index that leads in circles, or to the same block repeatedly, is detected: levels are counted, and the bytes of all blocks on a
   walk through the file are at most the file's size;
-- the objects made from a block are bounded by the file's size, or by a number of entries, whatever the block inflates to.
+- the objects made from a block are bounded by the file's size, or by a number of entries, even if the decompressed block is much larger.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _MAX_LEVELS = 8
 _MOST_ENTRIES = 1 << 26
 _BYTES_AT_ONCE = 2 << 20
 _REMEMBERED_BYTES, _REMEMBERED_PAYLOADS = 32 << 10, 256 << 10
-"""The maximum bytes of a file that is remembered, and of its payloads, which may have a thousand times as many bytes as the file."""
+"""Two limits in bytes for remembered files: of the file, and of its payloads. The payloads may have a thousand times as many bytes as the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,7 +398,7 @@ def depends_on_order(key: bytes) -> bool:
 
 
 def depend_on_order(keys: pa.BinaryArray) -> npt.NDArray[np.bool_]:
-    """Say which keys of a column depend on the order."""
+    """Say for which keys of a column the order of bytes and the order of Java strings differ."""
     data, lengths = contents(keys)
     found = np.zeros(len(keys), bool)
     found[np.searchsorted(np.cumsum(lengths), np.flatnonzero(data >= _DOUBTFUL), side="right")] = True

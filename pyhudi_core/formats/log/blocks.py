@@ -79,7 +79,7 @@ class LogBlock:
         headers: texts by the number of their key; unknown numbers are kept.
         offset, size: position and size in the file, from the magic to the end of the block.
         content_offset, content_size: position and size of its content.
-        version: of the format.
+        version: the version of the format.
     """
 
     type: BlockType
@@ -101,8 +101,8 @@ class LogBlock:
         return self.headers.get(Header.IS_PARTIAL, "").lower() == "true"
 
     def has_positions(self, base_time: str) -> bool:
-        """Return whether the block has positions in the base file with this requested time. Blocks of some types have their entries in another
-        order."""
+        """Return whether the block has positions in the base file with this requested time. In blocks of some types, the entries are
+        not in the order of the positions."""
         stated = self.headers.get(Header.BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS)
         return stated == base_time and self.type in _ORDERED_BY_POSITION and self.version != OLD_VERSION
 
@@ -168,7 +168,7 @@ def decode_positions(text: str, most: int = MAX_POSITIONS) -> npt.NDArray[np.uin
 
 
 def encode_positions(positions: Iterable[int]) -> str:
-    """Return the text for a header; runs of positions are short, as Hudi writes them."""
+    """Return the text for a header. Runs of positions are encoded as runs, as by Hudi, so they take few bytes."""
     found = BitMap64(positions)
     found.run_optimize()
     return base64.b64encode(found.serialize()).decode()

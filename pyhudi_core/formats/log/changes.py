@@ -72,7 +72,7 @@ class ChangeWriter:
     _bytes: int = 0
 
     def write(self, op: str, before: pa.Table | pa.RecordBatch | None, after: pa.Table | pa.RecordBatch | None) -> None:
-        """Write changes of one kind. Row n of ``before`` became row n of ``after``; both have the record key besides the table's columns."""
+        """Write changes of one kind. Row n of ``before`` became row n of ``after``; both have the columns of the table and the record key."""
         either = before if before is not None else after
         assert either is not None
         columns = {

@@ -21,7 +21,7 @@ _LONGEST_ANSWER, _MOST_LOCKS = 1 << 20, 100_000
 
 
 class NoSuchLock(Exception):  # noqa: N818 (the metastore's word)
-    """The metastore says that a lock does not exist: it was released, or removed after its time."""
+    """The metastore says that a lock does not exist: it was released, or its lease has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class HiveConnection:
         try:
             return self.send(method, *arguments)
         except self.types.NoSuchLockException:
-            raise NoSuchLock from None  # the generated exception cannot be changed, so it cannot pass a context manager
+            raise NoSuchLock from None  # a context manager sets attributes of an exception, and the generated one is read-only
         except self.failures as error:
             text = self.failed(error)
             raise LockServerError(
@@ -83,7 +83,7 @@ class HiveConnection:
             ) from None
 
     def send(self, method: str, *arguments: object) -> Any:
-        """Send one request. Raises the errors of Thrift's client: exceptions of the metastore, or those of `failures`."""
+        """Send one request. Raises the errors of Thrift's client: exceptions of the metastore, or the exceptions of `failures`."""
         if self._client is None:
             self._open()
         return getattr(self._client, method)(*arguments)

@@ -43,7 +43,7 @@ class DynamoDbOptions:
     )
     key: str = lock_option(f"{_KEYS}partition_key", "", "The lock's key in that table; by default the table's name.")
     region: str = lock_option(f"{_KEYS}region", "", "The region; by default AWS_REGION, else us-east-1.")
-    endpoint: str = lock_option(f"{_KEYS}endpoint_url", "", "The address of another DynamoDB than Amazon's.")
+    endpoint: str = lock_option(f"{_KEYS}endpoint_url", "", "The address of a DynamoDB server that is not Amazon's.")
     billing: str = lock_option(
         f"{_KEYS}billing_mode", "PAY_PER_REQUEST", "The billing mode of a table that is created.",
         choices={"pay_per_request": "PAY_PER_REQUEST", "provisioned": "PROVISIONED"})  # fmt: skip

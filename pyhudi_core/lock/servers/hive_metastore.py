@@ -47,9 +47,9 @@ class HiveOptions:
         f"{_KEYS}uris", "",
         "The metastores, such as `thrift://host1:9083,thrift://host2:9083`; they share one database.")  # fmt: skip
     database: str = lock_option(
-        f"{_KEYS}database", "", "The database of the name that is locked; Hive reads it without case."
+        f"{_KEYS}database", "", "The database in the locked name. Hive ignores the case of the name."
     )
-    table: str = lock_option(f"{_KEYS}table", "", "The table of the name that is locked. It does not have to exist.")
+    table: str = lock_option(f"{_KEYS}table", "", "The table in the locked name. Such a table need not exist.")
     heartbeat_ms: int = lock_option(
         "hoodie.write.lock.heartbeat_interval_ms", 60_000,
         "Milliseconds between two heartbeats of a `hive_metastore` lock; at most a quarter of the metastore's `metastore.txn.timeout`.",
@@ -190,7 +190,7 @@ class HiveAcquisition:
         self._lock_id = next((int(entry.lockid) for entry in [*acquired, *mine]), None)
         for entry in mine:
             if entry.lockid != self._lock_id:
-                self._unlock(entry.lockid)  # it would block the other request
+                self._unlock(entry.lockid)  # an extra entry would block our request
         return bool(acquired) and self.renew()
 
     def _advance(self) -> bool:

@@ -45,7 +45,7 @@ class ZooKeeperOptions:
     )
     session_ms: int = lock_option(
         f"{_KEYS}session_timeout_ms", 60_000,
-        "Milliseconds after which ZooKeeper releases the lock of a writer that it does not hear of. The server has bounds of its own.",
+        "Milliseconds without a message from a writer after which ZooKeeper releases its lock. The server may limit this number.",
         minimum=100)  # fmt: skip
     connection_ms: int = lock_option(
         f"{_KEYS}connection_timeout_ms", 15_000,
@@ -58,15 +58,17 @@ class ZooKeeperOptions:
     ca: str = lock_option(
         f"{_OWN}tls.ca",
         "",
-        "A file with the authorities that may sign these certificates, besides those of the machine.",
+        "A file with authorities that may sign these certificates, in addition to the authorities of the machine.",
     )
     certificate: str = lock_option(f"{_OWN}tls.certificate", "", "A file with the certificate of this client.")
-    key: str = lock_option(f"{_OWN}tls.key", "", "The file with its key, which is not encrypted.")
+    key: str = lock_option(
+        f"{_OWN}tls.key", "", "A file with the key of this certificate. The key must not be encrypted."
+    )
     auth: str = lock_option(
         f"{_OWN}auth", "digest",
-        "How the user is proven: `digest`, ZooKeeper's scheme of this name; `sasl`, DIGEST-MD5, which needs the package pure-sasl.",
+        "How the client authenticates: `digest`, ZooKeeper's scheme of this name; `sasl`, DIGEST-MD5, which needs the package pure-sasl.",
         choices=words("digest", "sasl"), not_yet=("gssapi", "kerberos"))  # fmt: skip
-    user: str = lock_option(f"{_OWN}user", "", "The user; without one nobody is named.")
+    user: str = lock_option(f"{_OWN}user", "", "The user. Without it, the client does not authenticate.")
     password: str = lock_option(f"{_OWN}password", "", "The password of this user.", secret=True)
 
     def __post_init__(self) -> None:

@@ -5,10 +5,11 @@ horizon on stays complete. The policy chooses the horizon: the completion time o
 some hours ago. The horizon is never later than a state that a pending write, a planned service or a slow reader may still read.
 
 Hudi's plans have only requested times, so the horizon becomes the **earliest** commit to retain. Its requested time is the smallest among the commits
-that completed after the horizon, and smaller than that of every pending instant. A slice is deleted if its requested time is smaller than that of the
-earliest commit, unless it is the newest such slice of its group, or the newest slice of the group. Proof that every state from the horizon on stays
-complete: assume that such a state shows slice s, and that a later slice q of the group is also older than the earliest commit. The state does not
-contain q, so q completed after the horizon. So the earliest commit is not later than q, which contradicts the assumption.
+that completed after the horizon, and smaller than the requested time of every pending instant. A slice is deleted if its requested time is smaller
+than the requested time of the earliest commit, unless it is the newest such slice of its group, or the newest slice of the group. Proof that every
+state from the horizon on stays complete: assume that such a state shows slice s, and that a later slice q of the group is also older than the
+earliest commit. The state does not contain q, so q completed after the horizon. So the earliest commit is not later than q, which contradicts the
+assumption.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ BY_VERSIONS = "KEEP_LATEST_FILE_VERSIONS"
 
 @dataclass(frozen=True, slots=True)
 class Readers:
-    """Readers of older states, besides the readers of the last commits.
+    """Readers of older states, in addition to the readers of the last commits.
 
     Attributes:
         reserved: requested times that writers hold and have not announced.

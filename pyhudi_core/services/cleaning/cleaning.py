@@ -76,9 +76,11 @@ class Cleaning(PlannedService[CleaningPlan, PlannedClean, CleaningResult]):
         options, timeline = self.context.options.cleaning, self.context.folder.latest or self.context.folder.load()
         cleans = [i for i in timeline if i.action is Action.CLEAN]
         last = max((i.requested_time for i in cleans if i.is_completed), default="")
-        new = 1 + sum(1 for i in timeline.commits if i.requested_time > last)  # one commit is newer than the timeline
+        new = 1 + sum(
+            1 for i in timeline.commits if i.requested_time > last
+        )  # the timeline lacks the commit that has just been made
         every = options.max_commits if options.automatic else max(options.max_commits, _EVERY)
-        # The first clean waits until it could delete something: the oldest state that stays needs the commit before it.
+        # Wait with the first clean until it can delete a file: the oldest retained state needs the files of the commit before it.
         first = options.commits + 2 if options.policy == BY_COMMITS and not cleans else 1
         if new < max(every, first) + turn.waits(every) and all(i.is_completed for i in cleans):
             return False

@@ -1,7 +1,8 @@
 """Plan a clean from a state of the table: its timeline, its commits, and the names of its files. Opens no data file.
 
-As in Hudi, a plan reads only the partitions that commits changed between the earliest retained commit of the last clean and that of this clean. It
-reads all partitions in three cases: no clean recorded its earliest commit, a savepoint was deleted since that clean, or the policy is by versions.
+As in Hudi, a plan reads only the partitions that commits changed between two commits: the earliest commit that the last clean retained, and the
+earliest one that this clean retains. A plan reads all partitions in three cases: no clean recorded its earliest commit, a savepoint was deleted since
+that clean, or the policy is by versions.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ _MOST = 2
 def plan_cleaning(
     context: TableContext, timeline: Timeline, options: CleaningOptions, *, triggered: bool = False
 ) -> CleaningPlan:
-    """Return what to clean in the state of a timeline. With ``triggered``, the plan is empty unless the trigger of the options is reached.
+    """Return a plan for the state of the table at this timeline. With ``triggered``, the plan is empty unless the trigger of the options is reached.
 
     For a table that cannot be cleaned, no error is raised: the plan has the reason.
     """
@@ -112,8 +113,9 @@ def _plan(context: TableContext, timeline: Timeline, options: CleaningOptions, *
 def _why_empty(
     context: TableContext, options: CleaningOptions, last: LastClean, earliest: Instant | None, *, triggered: bool
 ) -> str:
-    """Return why a clean without files is completed: it records a later commit than the last one, and commits clean by default, or enough hours
-    passed. Otherwise empty.
+    """Return why a clean without files is completed; empty if it is not completed.
+
+    It must record a later commit than the last clean. In addition, the options must clean by default, or enough hours must have passed.
 
     Without such a clean, each of the next commits would search again, and archival would keep the commits that the last clean retained.
     """
@@ -163,7 +165,7 @@ def last_clean(context: TableContext, timeline: Timeline) -> LastClean:
     try:
         data = context.storage.get(path)
     except ObjectNotFoundError:
-        return LastClean()  # archived since
+        return LastClean()  # the clean was archived after the timeline was read
     record = decode_record(data, DONE, path=path) if data else {}
     earliest = record.get("earliestCommitToRetain") or ""
     saved = (record.get("extraMetadata") or {}).get(SAVEPOINTS_KEY) or ""

@@ -90,7 +90,7 @@ def _middle(ends: Sequence[int], place: int) -> int | None:
 
 
 def _small_runs(here: Sequence[FileSlice | None], most_bytes: float, spare: int) -> list[list[int]]:
-    """Return positions of at least two neighbouring buckets that are small together. Each merge takes buckets from the ``spare`` ones."""
+    """Return positions of at least two neighbouring buckets whose total size is small. Each merge uses up some of the ``spare`` buckets."""
     runs: list[list[int]] = []
     current: list[int] = []
     held = 0

@@ -109,7 +109,7 @@ class ClusteringRun(RewriteRun[ClusteringWork]):
     def _prepare_buckets(self) -> None:
         """Find the new ranges of hashes.
 
-        Raises `UnsupportedTableError` if the plan would take buckets away, and `CommitAbortedError` if it was made from other ranges.
+        Raises `UnsupportedTableError` if the plan would remove buckets, and `CommitAbortedError` if the ranges have changed since the plan was made.
         """
         context, time = self.transaction.context, self.transaction.requested_time
         if self.work.is_of_buckets:

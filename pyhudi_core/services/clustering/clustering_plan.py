@@ -47,7 +47,7 @@ _EXECUTED = (
     "BinaryCopyClusteringExecutionStrategy",
     *_OF_BUCKETS,
 )
-"""The last words of the names of those of Hudi's strategies whose plans this package executes."""
+"""The last words in the class names of Hudi's strategies whose plans this package executes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ from pyhudi_core.write.states import load
 
 
 def plan_clustering(context: TableContext, timeline: Timeline, *, triggered: bool = False) -> ClusteringPlan:
-    """Return what to cluster in the state of a timeline. With ``triggered``, the plan is empty unless the trigger of the options is reached.
+    """Return a plan for the state of the table at this timeline. With ``triggered``, the plan is empty unless the trigger of the options is reached.
 
     Raises `InvalidOptionError` for sort columns that the table does not have or that have no order. For a table that cannot be clustered, no error is
     raised: the plan has the reason.
@@ -82,7 +82,9 @@ def plan_clustering(context: TableContext, timeline: Timeline, *, triggered: boo
         f"{left} groups are left for the next plan" if left else "",
     ]
     why_not = "; ".join(filter(None, reasons))
-    checkpoint = "" if left or found.planned else found.checkpoint  # the next plan takes what is omitted now
+    checkpoint = (
+        "" if left or found.planned else found.checkpoint
+    )  # without a checkpoint, the next plan considers the omitted groups again
     return ClusteringPlan(tuple(taken), order, why_not, trigger.text, trigger.due, context.table, kind, checkpoint)
 
 
@@ -153,7 +155,7 @@ def candidates(context: TableContext, snapshot: Snapshot, timeline: Timeline, or
     options, size = context.options.clustering, context.options.files.max_size
     plans = pending_plans(context, timeline)
     taken: frozenset[Group] = frozenset().union(*(groups for _, groups in plans))
-    made = _Layouts(context, timeline, order)
+    made = _OrderedClusterings(context, timeline, order)
     since = written_since(context, timeline) if kind == COMMIT_BASED else None
     buckets = _Buckets(context, snapshot, plans) if kind == CONSISTENT_BUCKET else None
     groups: list[ClusteringGroup] = []
@@ -171,19 +173,19 @@ def candidates(context: TableContext, snapshot: Snapshot, timeline: Timeline, or
         planned += len(wanted) - len(free)
         if buckets is not None:
             found = buckets.groups(
-                partition, free, lambda one: bool(order.columns) and gains(one, order, made.laid_out)
+                partition, free, lambda one: bool(order.columns) and gains(one, order, made.clustering_of)
             )
         elif kind == SINGLE_FILE_SORT:
             found = [ClusteringGroup((piece,), 1, size) for piece in free]
         else:
             found = groups_of(free, options, size)
-        groups += [group for group in found if group.children or gains(group, order, made.laid_out)]
+        groups += [group for group in found if group.children or gains(group, order, made.clustering_of)]
     return Candidates(groups, planned, since.last if since is not None else "")
 
 
 @dataclass(frozen=True, slots=True)
 class _Buckets:
-    """Plans buckets of consistent hashing; ``plans`` are the pending ones."""
+    """Chooses the buckets of consistent hashing to split, merge or sort. ``plans`` are the pending plans."""
 
     context: TableContext
     snapshot: Snapshot
@@ -254,7 +256,7 @@ def _last_checkpoint(context: TableContext, timeline: Timeline) -> str:
     return ""
 
 
-class _Layouts:
+class _OrderedClusterings:
     """The clusterings of the timeline that wrote files in the wanted order."""
 
     def __init__(self, context: TableContext, timeline: Timeline, order: RowOrder) -> None:
@@ -263,8 +265,8 @@ class _Layouts:
         self._replacing = {i.requested_time for i in timeline.commits if i.action is Action.REPLACECOMMIT}
         self._has_order = cache(self._find_order)
 
-    def laid_out(self, piece: FileSlice) -> str | None:
-        """Return the clustering of a slice, as `LaidOut`."""
+    def clustering_of(self, piece: FileSlice) -> str | None:
+        """Return the requested time of the clustering that wrote a slice in the wanted order; None if no such clustering is known."""
         time = piece.requested_time
         return time if time in self._replacing and self._has_order(time) else None
 
@@ -273,7 +275,9 @@ class _Layouts:
         try:
             return decode(self._context.storage.get(path), path).order == self._order
         except (ObjectNotFoundError, CorruptTimelineError):
-            return False  # an overwrite, or a clustering without a plan on the timeline, or with a plan that this package would not execute
+            return (
+                False  # it is an overwrite, or its plan is missing, or is of a kind that this package does not execute
+            )
 
 
 def _trigger(context: TableContext, timeline: Timeline) -> ClusteringTrigger:
@@ -289,12 +293,11 @@ def _trigger(context: TableContext, timeline: Timeline) -> ClusteringTrigger:
     return trigger_of(times, max(planned, default=None), context.options.clustering.max_commits)
 
 
-# --- decide when a clustering is due, and which slices it rewrites together: Hudi's trigger, partition filters and size-based groups, by Hudi's
-# options. Pure
-# Specification, "Re-writing"; the rules are those of release 1.0.2, with one difference: a group whose rewrite would change nothing is omitted
-# (`gains`). Hudi rewrites the last small file of a partition again and again.
+# --- The functions below are pure. They decide when a clustering is due, and which slices it rewrites together: Hudi's trigger, partition filters
+# and size-based groups, with Hudi's options. They follow the specification, "Re-writing", and the rules of release 1.0.2, with one difference: a
+# group is omitted if its rewrite would change nothing (`gains`). Hudi rewrites the last small file of a partition again and again.
 
-LaidOut = Callable[[FileSlice], str | None]
+ClusteringOf = Callable[[FileSlice], str | None]
 """Returns the requested time of the clustering that wrote a slice in the wanted order; None if no such clustering is known."""
 
 
@@ -367,11 +370,11 @@ def groups_of(slices: Sequence[FileSlice], options: ClusteringOptions, default_b
     return found
 
 
-def gains(group: ClusteringGroup, order: RowOrder, laid_out: LaidOut) -> bool:
+def gains(group: ClusteringGroup, order: RowOrder, clustering_of: ClusteringOf) -> bool:
     """Return whether a rewrite has an effect: fewer files, merged logs, or another order of the rows."""
     if group.outputs < len(group.slices) or any(piece.logs for piece in group.slices):
         return True
     if not order.columns:
         return False
-    made_by = {laid_out(piece) for piece in group.slices}
+    made_by = {clustering_of(piece) for piece in group.slices}
     return len(made_by) > 1 or None in made_by

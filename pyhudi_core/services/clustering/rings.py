@@ -14,7 +14,7 @@ Rings = dict[str, HashingMetadata]
 
 
 def rings_after(context: TableContext, snapshot: Snapshot, work: ClusteringWork, instant: str) -> Rings:
-    """Return the metadata of each partition after the plan. Raises `CommitAbortedError` if the plan was made from other ranges."""
+    """Return the metadata of each partition after the plan. Raises `CommitAbortedError` if the ranges have changed since the plan was made."""
     children: dict[str, list[ChildNode]] = {}
     for group in work.groups:
         children.setdefault(group.partition, []).extend(group.children)

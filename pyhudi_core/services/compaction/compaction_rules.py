@@ -137,7 +137,7 @@ def _of_last_days(
 
 
 def _bounded(operations: Sequence[CompactionOperation], most_mb: int) -> list[CompactionOperation]:
-    """Return the first operations, up to the one that reaches the bound."""
+    """Return the first operations, up to the operation that reaches the bound."""
     taken: list[CompactionOperation] = []
     left = most_mb
     for operation in operations:

@@ -1,4 +1,4 @@
-"""Plan a log compaction from a state of the table: the file groups that have many logs since the last one.
+"""Plan a log compaction from a state of the table: select the file groups with many logs since their last log compaction.
 
 As for a compaction, a plan names all logs whose commits completed before its requested time (``services/compaction/slices_to_compact.py``). Logs are
 counted by their names and commits; no data file is opened. Hudi counts blocks, and a log has one or more.
@@ -22,11 +22,11 @@ from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.write.states import load
 
 UNMERGED_KEY = "pyhudi.log_compaction.unmerged"
-"""The key, in the extra metadata of a log compaction, of the ids of the file groups that it could not compact."""
+"""A key in the extra metadata of a log compaction. The value has the ids of the file groups that could not be compacted."""
 
 
 def plan_log_compaction(context: TableContext, timeline: Timeline) -> CompactionPlan:
-    """Return what to compact in the state of a timeline: every file group with at least ``hoodie.log.compaction.blocks.threshold`` logs.
+    """Return a plan with every file group that has at least ``hoodie.log.compaction.blocks.threshold`` logs at this timeline.
 
     For a table whose logs cannot be compacted, no error is raised: the plan has the reason.
     """
@@ -59,7 +59,7 @@ def plan_log_compaction(context: TableContext, timeline: Timeline) -> Compaction
 
 
 def _log_compactions(context: TableContext, timeline: Timeline) -> dict[str, frozenset[str]]:
-    """Return the log compactions on the active timeline by requested time, each with the file groups that it could not compact."""
+    """Return the log compactions on the active timeline by requested time, each with the ids of the file groups that could not be compacted."""
     deltas = (instant for instant in timeline.commits if instant.action is Action.DELTACOMMIT)
     commits = {instant.requested_time: context.folder.read_commit(instant) for instant in deltas}
     return {

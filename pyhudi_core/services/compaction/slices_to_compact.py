@@ -30,7 +30,7 @@ from pyhudi_core.write.states import load
 
 
 def plan_compaction(context: TableContext, timeline: Timeline, *, triggered: bool = False) -> CompactionPlan:
-    """Return what to compact in the state of a timeline. With ``triggered``, the plan is empty unless the trigger of the options is reached.
+    """Return a plan for the state of the table at this timeline. With ``triggered``, the plan is empty unless the trigger of the options is reached.
 
     Reads listings and pending plans, and no data file. For a table that cannot be compacted, no error is raised: the plan has the reason.
     """
@@ -87,7 +87,7 @@ def outdating(transaction: Transaction, plan: CompactionPlan) -> Outdating:
     def taken(instant: Instant, commit: CommitMetadata) -> frozenset[Group]:
         touched = Touched.by(commit)
         if commit.operation == OperationType.LOG_COMPACT:
-            return touched.file_groups  # its log holds the rows of the logs that the plan names
+            return touched.file_groups  # the new log holds the rows of the logs in the plan
         before = (instant.completion_time or instant.requested_time) < transaction.requested_time
         return touched.file_groups if before else touched.file_groups - touched.appended
 

@@ -155,7 +155,9 @@ class Indexes(OfTable):
         indexing = self._fit(definition)
         if indexing is not None:
             done = indexing.run(spark, progress=progress)
-            self._refuse_another(definition)  # another process may have planned it meanwhile, and this one built that
+            self._refuse_another(
+                definition
+            )  # perhaps another process has planned the index, and this process has built it from that plan
             return done
         built = MetadataTableOf(self.context).make_index(definition, spark)
         return IndexingResult((), "", len(built.partitions), sum(built.partitions.values()), tuple(built.partitions))
@@ -198,7 +200,7 @@ class Indexes(OfTable):
         return metadata_build.refusal(self.context, why, see("services"))
 
     def _refuse_another(self, wanted: IndexDefinition) -> None:
-        """Raise `InvalidOptionError` if the table has, builds or plans an index of this name on something else."""
+        """Raise `InvalidOptionError` if the table has, builds or plans an index of this name with another definition."""
         state = next((one.state for one in self if one.name == wanted.name), "")
         if not state:
             return  # a leftover definition is replaced

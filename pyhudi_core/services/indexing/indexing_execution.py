@@ -231,7 +231,7 @@ class IndexingRun(PlanRun[IndexingWork, Indexed]):
             error.add_note(f"The partitions are still listed as being built: {second.message}")
 
     def _clean_up(self) -> None:
-        """Clean up. If this fails, the next writer finds the heartbeat, and sweeps the rest."""
+        """Clean up. If this fails, the next writer finds the heartbeat, and removes the remaining files."""
         context, time = self.transaction.context, self.transaction.requested_time
         self.transaction.heartbeat.handle.cancel()
         try:

@@ -89,7 +89,9 @@ class MetadataCleaning(AtMetadataTable[CleaningPlan, PlannedClean, CleaningResul
         return plan_cleaning(self.context, timeline, options_of(self.context.options.cleaning), triggered=triggered)
 
     def _why_not_yet(self, timeline: Timeline, turn: Turn | None = None) -> str:
-        """Say why a commit need not look for removable slices; empty if it must. ``turn``: that of a commit that is newer than the timeline."""
+        """Say why a commit need not look for removable slices; empty if it must. ``turn``: the turn of a commit that
+        is newer than the timeline.
+        """
         cleans = [i.requested_time for i in timeline.completed if i.action is Action.CLEAN]
         compactions = [i.requested_time for i in timeline.commits if i.action is Action.COMMIT]
         new = [time for time in compactions if time > max(cleans, default="")]
@@ -131,7 +133,7 @@ class MetadataArchival(Archival):
         self.exists = found is not None
 
     def plan(self) -> ArchivalPlan:
-        """Return what `run` would archive now, and which limit keeps the rest. Changes nothing."""
+        """Return what `run` would archive now, and which limit keeps the other instants. Changes nothing."""
         return super().plan() if self.exists else ArchivalPlan(why_not=NONE)
 
     def take_over(self) -> ArchivalResult:

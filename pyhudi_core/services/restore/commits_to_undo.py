@@ -44,7 +44,7 @@ _HINTS = {
     Action.SAVEPOINT: "Wait until the savepoint is made. If its process is gone, table.savepoints.delete('{time}') removes what is left of it at"
     " once; table.failed_writes.run() does it after a day.",
 }
-"""What to do about a pending instant, by action; ``_HINT`` for all other actions."""
+"""Hints about a pending instant, by action; all other actions have ``_HINT``."""
 _TIME_HINT = (
     "Give one of table.timeline.commits, its requested time, or a time with its zone: '2026-01-31 12:00:00+00:00'."
 )

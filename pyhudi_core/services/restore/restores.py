@@ -181,7 +181,7 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
         service = self._with(to, before)
         if not service._planned(self.context.folder.load(), triggered=triggered):
             return None
-        repair_by_policy(self.context)  # rolls back those of dead writers; from here on no write is pending
+        repair_by_policy(self.context)  # rolls back the writes of dead writers; from here on no write is pending
         return super(Restores, service).schedule(triggered=triggered)
 
     def run(  # type: ignore[override]
@@ -275,7 +275,7 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
         if not self.target:
             return PlannedService._run(self, how, retries)
         if not self._pending() and self._planned(self.context.folder.load(), triggered=False):
-            repair_by_policy(self.context)  # this also publishes a plan that a dead process had decided
+            repair_by_policy(self.context)  # the repair also publishes a plan that a dead process had decided
         done, reached = self._before_own_plan(how, retries)
         return done if reached else done.and_then(TableService._run(self, how, retries))
 

@@ -1,4 +1,4 @@
-"""Give a table another version (decision 0114).
+"""Change the version of a table (decision 0114).
 
 Read ``version_plan.py`` first (plan and result), then ``upgrades.py`` (the call of the table, and the order of steps). From version 6 to 8,
 ``raising_six.py`` makes the new timeline next to the old one (``conversion.py``) and the required base files; the old timeline stays, so that the

@@ -163,7 +163,7 @@ class _CleanOfLogs(Cleaning):
 def repair(context: TableContext) -> TableContext:
     """Finish the work of dead processes, including a lowering. Return the table afterwards."""
     if context.config.timeline_layout > 1:
-        with suppress(SnapshotExpiredError):  # it has version 6 now
+        with suppress(SnapshotExpiredError):  # another process has lowered the table to version 6
             rollback.repair(context)
     now = context.below("")
     return reopened(now) if now.config.timeline_layout > 1 else now

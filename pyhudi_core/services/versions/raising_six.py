@@ -346,7 +346,7 @@ class Raising:
 
 
 # --- base files for the file groups that have logs, before a table of version 6 is raised
-# Logs of version 6 are merged by another law than those of version 8 (`merge/precombine.py`). Logs after a pending compaction are named after a
+# The merge law of version 6 is not the law of version 8 (`merge/precombine.py`). Logs after a pending compaction are named after a
 # plan that the new timeline does not have. So every such file group gets a base file with the rows that a reader of version 6 sees. All base
 # files have the same requested time, above all others. No timeline has this time yet, so nobody reads them before the upgrade is decided.
 

@@ -1,4 +1,4 @@
-"""The plan and the result of a change of version: values."""
+"""The plan of a change of the table's version, and its result. Both are values without storage."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from pyhudi_core.services.service import Figures, Refused, ServiceResult
 @dataclass(frozen=True, slots=True)
 @printable
 class VersionPlan:
-    """What a change of version would do. If there is nothing to do, or the change is refused, the plan is false and has the reason.
+    """The steps of a change of version. If there is nothing to do, or the change is refused, the plan is false and has the reason.
 
     Attributes:
-        found, to: the version of the table, and the one that it would get.
-        pending: writes that never ended, and would be rolled back.
-        plans: plans of table services that would be omitted: their work is done by the change, or can be planned again.
-        file_groups, bytes: for merge-on-read tables, the number of file groups that get a base file, and the bytes that are read for that.
+        found, to: the version of the table before the change, and after it.
+        pending: writes that never ended. The change would roll them back.
+        plans: plans of table services that would be omitted, because the change does their work, or because they can be planned again.
+        file_groups: number of file groups of a merge-on-read table that would get a base file.
+        bytes: number of bytes to read in order to write these base files.
         instants: number of instants of the timeline that would be written again.
         archived: number of archived instants that would be written again.
-        files: number of files of the old timeline that would be removed, after an earlier upgrade.
+        files: number of files of the old timeline that an earlier upgrade has left. The change would remove them.
         logs: number of logs that would be compacted and removed: older states that contain them can no longer be read.
         indexes: partitions of the metadata table that would be made again or dropped.
-        taken_over: commits that only the old timeline has, and that would be put on the newer one.
-        left_behind: such commits that stay on the old timeline, with the reason.
+        taken_over: commits that are only on the old timeline. The change would add them to the new timeline.
+        left_behind: commits that would stay only on the old timeline, each with the reason.
         properties: the properties that would change; None removes one.
         why_not: why nothing would be done.
         refused: the error, if a change of version would be refused.
@@ -53,7 +54,7 @@ class VersionPlan:
 
     @property
     def figures(self) -> Figures:
-        """The numbers, and seconds."""
+        """The numbers of the plan, with the estimated seconds."""
         figures = {
             "pending": len(self.pending),
             "file_groups": self.file_groups,

@@ -24,9 +24,9 @@ _log = logging.getLogger(__name__)
 def make_if_due(context: TableContext, engine: Engine) -> bool:
     """Make the metadata table that the options request, before a write, if the table has none. Returns whether a metadata table was made.
 
-    While another program writes, no metadata table can be made; the write continues without it, and the next write tries again. An existing metadata
-    table gets no further partition, so a warning is logged if an option requests one, or requests a partition although no option makes a metadata
-    table. Raises as `build_partitions`.
+    While another program writes, no metadata table can be made; the write continues without it, and the next write tries again. This function adds no
+    partition to an existing metadata table. So it logs a warning if an option requests a missing partition, or requests a partition although no
+    option makes a metadata table. Raises as `build_partitions`.
     """
     options, listed = context.options.metadata, context.config.metadata_partitions
     for asked, name in ((options.record_index, names.RECORD_INDEX), (options.bloom_filters, names.BLOOM_FILTERS)):
@@ -62,14 +62,14 @@ def gets_record_index(config: TableConfig, options: MetadataOptions) -> bool:
 def make_first(context: TableContext) -> bool:
     """Make the metadata table of a table that was just created. Returns whether a metadata table was made.
 
-    So two first writers need not agree on who makes the metadata table. The table exists even if this fails: an error is only logged. With
+    So the first writers need not agree on who makes the metadata table. The table exists even if this step fails: an error is only logged. With
     ``hoodie.metadata.enable=true`` the first write tries again.
     """
     options = context.options.metadata
     groups = wanted_partitions(context.config, options)
     why = why_unfit(context.config, groups)
     if why:
-        if not options.enable:  # else each write is refused, and says why
+        if not options.enable:  # with enable=true, each write is refused with this reason
             _log.warning("%s was created without a metadata table: %s", context.table, why)
         return False
     try:

@@ -83,7 +83,7 @@ Groups = Mapping[str, int]
 class Built:
     """The result of a build: the partitions that it made (none if all existed), and the number of file groups of each.
 
-    ``why_not``: existing partitions that were left out, and why; only if a metadata table was built again.
+    ``why_not``: existing partitions that were omitted, and why; only if a metadata table was built again.
     """
 
     partitions: Mapping[str, int] = field(default_factory=dict)
@@ -121,10 +121,10 @@ def build_partitions(
     *,
     is_new: bool = False,
 ) -> Built:
-    """Make the partitions that the table does not list yet; ``files`` is always one of them. Other writers may write meanwhile.
+    """Make the requested partitions, and ``files``, unless the table lists them. Other writers may write meanwhile.
 
-    ``definitions``: definitions of new indexes among the partitions. ``drop`` removes the metadata table that the new one replaces, after the new
-    one is staged. So if the table cannot be read, the old one stays. ``is_new``: this process has
+    ``definitions``: definitions of new indexes among the partitions. ``drop`` removes the old metadata table, after the new one is staged.
+    So if the table cannot be read, the old metadata table stays. ``is_new``: this process has
     just created the table, so the first attempt uses its knowledge of the table. Changes by other writers since then are detected under the lock.
 
     Raises `UnsupportedTableError` if a partition could not be kept up to date, or if another program is writing; `DuplicateKeyError` if a record
@@ -183,7 +183,7 @@ def asked_for(context: TableContext, partitions: Sequence[str] | None, added: Co
 
 
 def why_not(context: TableContext, timeline: Timeline, groups: Groups) -> str:
-    """Say why the partitions cannot be made now, in one decision; empty if they can."""
+    """Say why the partitions cannot be made now, in one decision; empty if they can be made."""
     building, foreign = context.config.metadata_partitions_inflight, foreign_writes(context, timeline)
     others = f"{', '.join(building)} is being built{_LEFT}" if building else ""
     others = others or (_beside(foreign) if foreign else "")
@@ -191,7 +191,7 @@ def why_not(context: TableContext, timeline: Timeline, groups: Groups) -> str:
 
 
 def why_unfit(config: TableConfig, groups: Groups) -> str:
-    """Say why the table cannot have the partitions; empty if it can."""
+    """Say why the table cannot have the partitions; empty if it can have them."""
     wanted = {*config.metadata_partitions, *groups, names.FILES}
     why = metadata_update.why_unkept(config, wanted)
     if why:
@@ -386,7 +386,7 @@ class _BuildDecision:
     _completed: tuple[tuple[Instant, str], ...] = ()
 
     def look(self) -> None:
-        """Read the facts for the intent besides the timeline: properties, index definitions, and the files in the metadata table's folder."""
+        """Read the other inputs of the intent: properties, index definitions, and the files in the metadata table's folder."""
         context = self.transaction.context
         root, executor = context.root, context.runtime.executor
 
@@ -435,7 +435,7 @@ class _BuildDecision:
             )
         refuse_pending_restore(context, timeline)
         refuse_foreign_writes(context, timeline)
-        # What is there is not listed: a build that Hudi gave up, or an index of the same name that was dropped. Its files would count.
+        # The existing files are of an unlisted partition: Hudi abandoned a build, or an index of the same name was dropped. They would count.
         metadata_removal.remove_files(context.root, self._left.get())
         if not config.metadata_partitions:
             context.root.remove_empty_folders(names.FOLDER)
@@ -455,8 +455,8 @@ class _BuildDecision:
             properties_file.PATH, "", PublicationKind.PROPERTIES, changes=tuple(sorted(changes.items()))
         )
         made = [file.publication for file in files], [file.publication for file in completed] + defined, [listing]
-        # A completed deltacommit comes after the files that it names, and the list after all that it lists. Of a metadata table that is not listed
-        # nobody reads anything, so all of it comes at once.
+        # A completed deltacommit is published after the files that it names, and the list after all partitions that it lists. Nobody reads an
+        # unlisted metadata table, so all of its files can be published at once.
         groups = made if config.metadata_partitions else (made[0] + made[1], made[2])
         held = self.staging.held_of(
             [(file.publication.path, file.staged) for file in (*files, *completed)] + self._defined()

@@ -68,11 +68,11 @@ class FirstFiles:
         return [file.at(self.staging.later(file.data)) for file in first.base_files(records)]
 
     def _files(self) -> list[GroupEntries]:
-        """Return all files, as if each were new."""
+        """Return all files of the table as new files."""
         return [GroupEntries(stat.partition, (stat.path,)) for stat in self._existing().files()]
 
     def _slices(self) -> list[GroupEntries]:
-        """Return all file groups, as if each were new."""
+        """Return all file groups of the table as new file groups."""
         return [GroupEntries(piece.partition, (), None, piece) for piece in self.snapshot.view.all_slices()]
 
     def _known(self) -> CommitChanges:

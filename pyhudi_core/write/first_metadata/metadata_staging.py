@@ -23,7 +23,7 @@ from pyhudi_core.transaction.publication import digest
 from pyhudi_core.transaction.record import Publication, PublicationKind
 
 _LITTLE = 1 << 20
-"""The maximum bytes of a little file. Little files stay in memory, and are staged together in files of about this size."""
+"""The maximum bytes of a small file. Small files stay in memory, and are staged together in objects of about this size."""
 _log = logging.getLogger(__name__)
 
 
@@ -144,7 +144,7 @@ def staged_decision(context: TableContext, seen: begin.TableSeen | None = None) 
         with at_table(context.table):
             yield transaction
     except CommitStateUnknownError:
-        transaction.heartbeat.handle.cancel()  # decided perhaps: who comes later publishes it, and sweeps up
+        transaction.heartbeat.handle.cancel()  # perhaps the decision was made: then a later process publishes it, and removes the leftovers
         raise
     except BaseException:
         _sweep(transaction, done=False)
@@ -166,8 +166,8 @@ def unclear(transaction: Transaction, what: str, unknown: OutcomeUnknown) -> Com
 def _sweep(transaction: Transaction, *, done: bool) -> None:
     """Remove the staged bytes and the reservation. Files that stay after a failure are harmless.
 
-    The reservation is removed last, because it leads the next writer to the files of a crash. If the build is given up, the reservation is removed
-    first: without it no process publishes the decision any more, so no process needs the bytes.
+    The reservation is removed last, because it leads the next writer to the files of a crash. If the build is abandoned, the reservation is removed
+    first: without the reservation no process publishes the decision, so no process needs the bytes.
     """
     context = transaction.context
     transaction.heartbeat.handle.cancel()

@@ -2,7 +2,7 @@
 
 Each write makes a new log file, so storages need no append, and a rollback deletes files (decision 0039). An upsert does not read the slice: the
 winning version of a row is determined when the slice is read or compacted. The exception is a row that is older than the delete of its key in the
-logs, if the plan says that this matters (`LateRows` in ``write/pipeline.py``): such a row is left out, because it would come back when a compaction
+logs, if the plan says that this matters (`LateRows` in ``write/pipeline.py``): such a row is omitted, because it would come back when a compaction
 removes the delete.
 
 A delete has the ordering value of the row that it deletes. The logs of a slice are merged with each other before they meet the base file. So a late
@@ -94,7 +94,7 @@ class AppendHandle:
         self._note_new(kept.column(RECORD_KEY))
 
     def _insert(self, rows: pa.Table) -> None:
-        """Append rows whose keys were deleted here. Raises `DuplicateKeyError` for the other rows, unless they are left out."""
+        """Append rows whose keys were deleted here. Raises `DuplicateKeyError` for the other rows, unless they are to be skipped."""
         rows = self._without_known(rows)
         flagged = says_deleted(rows)
         new = self._without_late(rows.filter(pa.array(~flagged)))
@@ -128,7 +128,7 @@ class AppendHandle:
             file_id=bucket.file_id,
             path=log.path,
             partition=bucket.partition,
-            prev_commit=settings.requested_time,  # as Hudi has it
+            prev_commit=settings.requested_time,  # as in commits of Hudi
             rows=len(rows),
             inserts=new,
             updates=len(rows) - new,
@@ -180,7 +180,7 @@ class AppendHandle:
             found = pc.index_in(rows.column(RECORD_KEY), value_set=living.column(RECORD_KEY))
             rows = rows.filter(found.is_valid())
             orderings = living.select(ordering).take(found.drop_null()) if ordering else orderings
-        # Only here it is sure that the keys are gone: a row that says it is deleted may turn out to be late.
+        # Only now it is certain that these keys are deleted: a row with a delete flag may be late, and then deletes nothing.
         self._context.note_deleted(self._bucket.partition, self._bucket.file_id, rows.column(RECORD_KEY))
         return self._deletes(rows, orderings)
 
@@ -197,7 +197,7 @@ class AppendHandle:
         return filled(rows, living.take(found)) if completes else rows
 
     def _without_known(self, rows: pa.Table) -> pa.Table:
-        """Return the rows of an insert whose keys were deleted. Raises `DuplicateKeyError` for the other rows, unless they are left out."""
+        """Return the rows of an insert whose keys were deleted. Raises `DuplicateKeyError` for the other rows, unless they are to be skipped."""
         living = self._living(rows.column(RECORD_KEY))
         known = pc.is_in(rows.column(RECORD_KEY), value_set=living.column(RECORD_KEY))
         count = pc.sum(known).as_py() or 0

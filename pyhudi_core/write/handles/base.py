@@ -80,7 +80,7 @@ def _open(spec: StorageSpec) -> TaskRuntime:
 
 
 class KnownKeys(StrEnum):
-    """The meaning of rows whose key is already in a file group: new versions, an error, or nothing (the rows are left out)."""
+    """The meaning of rows whose key is already in a file group: new versions, an error, or nothing (the rows are omitted)."""
 
     UPDATE = "update"
     REFUSE = "refuse"
@@ -124,7 +124,7 @@ class HandleSettings:
 
     Attributes:
         schema: the schema of the files; it begins with the meta columns.
-        target: the bytes of a full base file.
+        target: the target size of a base file, in bytes.
         ordering: columns of event-time ordering; empty for commit time.
         merger: makes one row from a stored and a new row; None for deletes, and in tables whose mode chooses one of the two.
         deletes: the rows are keys to delete.
@@ -133,7 +133,7 @@ class HandleSettings:
         partial: the columns of partial rows; None if the rows are complete.
         known: the meaning of rows whose key exists in a rewritten base file, if the index did not look up keys.
         changes: how change logs are written; None for a table without change data capture.
-        marked_together: the files are announced in few markers, and all of them are new.
+        marked_together: all files are new, and few marker files announce them.
         token_salt: the common number of all write tokens; None for a random number in each token.
         populate: rows get their meta columns; otherwise these are null, and files have no bloom filter and no key range.
         generates_keys: rows get a generated key: their number in the commit.
@@ -355,5 +355,5 @@ class WriteHandle(Protocol):
         ...
 
     def abandon(self) -> None:
-        """Give up all files that are not closed; their markers remain."""
+        """Abandon all files that are not closed; their markers remain."""
         ...

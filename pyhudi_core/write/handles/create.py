@@ -65,7 +65,7 @@ class RollingFiles:
 
 
 class CreateHandle:
-    """Writes the rows of a new file group. Rows with a delete flag are left out."""
+    """Writes the rows of a new file group. Rows with a delete flag are omitted."""
 
     def __init__(self, context: HandleContext, bucket: Bucket, announced: BaseFileName | None = None) -> None:
         self._context = context

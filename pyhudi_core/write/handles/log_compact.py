@@ -1,8 +1,9 @@
 """Merge the logs of one file slice with each other into one log of the same file group (Hudi's log compaction).
 
 The new log holds one entry for each key: the merged row or delete of the logs. Rows keep their meta columns, and deletes their ordering
-values. So the slice reads the same whether a reader skips the old logs (the header COMPACTED_BLOCK_TIMES names them) or merges them first: the new
-entry of a key equals the merged state. Mergers that make rows, and partial updates, do not have this property; their logs are not merged.
+values. The new entry of a key equals the merged state of its old entries. So a reader gets the same rows if it skips the old logs (the header
+COMPACTED_BLOCK_TIMES names them) and if it merges them, too. Mergers that make rows, and partial updates, do not have this property; their logs are
+not merged.
 
 Memory is bounded by the logs of the slice.
 """
@@ -50,7 +51,7 @@ class LogCompactor:
         markers.create(storage, settings.requested_time, path, "CREATE")
         output = storage.open_output(path)
         try:
-            # All of them, also those that an earlier log compaction replaced: its own list goes with it.
+            # Name all logs, also the logs that an earlier log compaction replaced: the list in its log is replaced together with this log.
             times = tuple(dict.fromkeys(log.name.requested_time for log in reversed(piece.logs)))
             of = LogSchema(settings.requested_time, settings.schema, settings.avro_schema, compacted_times=times)
             writer = LogWriter(output.stream, of, self.form, settings.codec)
@@ -69,7 +70,7 @@ class LogCompactor:
             file_id=piece.file_id,
             path=path,
             partition=piece.partition,
-            prev_commit=settings.requested_time,  # as Hudi has it
+            prev_commit=settings.requested_time,  # as in commits of Hudi
             rows=writer.rows,
             updates=writer.rows,
             deletes=writer.deletes,

@@ -125,10 +125,10 @@ class MergeHandle:
         if few is None:
             return False
         rows = pa.Table.from_batches(few.iter_batches([number]))
-        # A damaged footer may name another number of rows, for which no names of files are made.
+        # A damaged footer may name a wrong number of rows: make no list of so many file names.
         if len(rows) != group.rows or incoming.meets(rows.column(RECORD_KEY)):
             return False
-        # The statistics of a file leave NaN out, so only the values tell.
+        # The statistics of a file ignore NaN, so only the values show it.
         with_nan = [name for name in floating if pc.any(pc.is_nan(rows.column(name))).as_py()]
         with reading(self._base.path):
             file.copy(group, rows.column(RECORD_KEY), with_nan)
@@ -179,7 +179,7 @@ class MergeHandle:
         newer = file.stamp(incoming.rows.take(pa.array(match.places[are_rows])))
         older = pa.Table.from_batches([batch.filter(pa.array(hits))]).cast(newer.schema)
         made = merger.merge(older, newer)
-        # A row with another commit time is the stored one: it stays as it is, unless it took values of the late row.
+        # A row whose commit time is not ours is the stored row. It stays unchanged, unless the merge gave it values of the late row.
         is_new = mask(pc.equal(made.rows.column(COMMIT_TIME), requested_time))
         is_new = (is_new if made.completed is None else is_new | made.completed) & ~made.gone
         leaving[np.flatnonzero(hits)[made.gone]] = True

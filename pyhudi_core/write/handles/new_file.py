@@ -1,6 +1,6 @@
 """A base file while it is written: marker first, then rows with their meta columns, then the footer, then its name.
 
-The create handle and the merge handle share it. A file that is given up leaves only its marker.
+The create handle and the merge handle use this module. An abandoned file leaves only its marker.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class NewFile:
         self.output.abort()
 
     def _bound(self, keys: pa.Array | pa.ChunkedArray) -> None:
-        # The key range is that of the rows: a key that was deleted must not stay as an end of it.
+        # The rows determine the key range: a deleted key must not stay as its lowest or highest key.
         self.writer.add_keys(keys) if self.keys_unknown else self.writer.bound_keys(keys)
 
     def _named(self, rows: pa.Table | pa.RecordBatch) -> pa.Table | pa.RecordBatch:
@@ -175,7 +175,7 @@ def new_token(task: int, ids: Ids, *, salt: bool = True, of: int | None = None) 
 def announce_partition(runtime: TaskRuntime, requested_time: str, partition: str) -> None:
     """Write the partition's metafile, by which Spark finds partitions, unless it exists.
 
-    On a network storage the write on condition is the question, because a round costs more than a needless write.
+    On a network storage, this is one conditional write without a look before it, because a round costs more than a needless write.
     """
     depth = partition.count("/") + 1 if partition else 0
     body = f"#partition metadata\ncommitTime={requested_time}\npartitionDepth={depth}\n"

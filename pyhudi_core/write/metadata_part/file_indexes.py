@@ -28,7 +28,7 @@ from pyhudi_core.write.handles.new_file import new_token
 _STAT = pa.schema([("path", pa.string()), ("size", pa.int64()), ("writes", pa.int64()), ("deletes", pa.int64())])
 _STAGED = pa.schema([("path", pa.string()), ("records", pa.int64()), ("staged", pa.string()), ("size", pa.int64())])
 _VERSION = 2
-"""Of the log files, as of all that a commit writes once."""
+"""The version in the names of the log files, as in all names of files that a commit writes once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,9 @@ Every partition that the table lists, or that an indexing is building, gets the 
 refused before it writes a file, unless the option ``pyhudi.metadata.remove_unkept`` allows it to remove the metadata table
 (`transaction.metadata_removal`). One decision publishes both commits (`transaction.companion`).
 
-If a write changes the type of a column, its statistics would have bounds of two types, which Hudi cannot compare. The commit then removes a metadata
-table that has only listing and statistics, and it is made again afterwards (`services.after_commit`); with other indexes the write is refused.
+If a write changes the type of a column, its statistics would have bounds of two types, which Hudi cannot compare. If the metadata table has only
+listing and statistics, the commit removes it, and `services.after_commit` makes it again. If the metadata table has other indexes, the write is
+refused.
 """
 
 from __future__ import annotations
@@ -53,9 +54,9 @@ from pyhudi_core.write.tasks import Written
 _HELD = 16 << 20
 """On a network storage, the maximum bytes of log files that stay in memory until the commit is checked."""
 _VERSION = 2
-"""Of the log files that are written here; those of the record index that come before them have 1."""
+"""The version in the names of these log files. The record index writes log files before them, with version 1."""
 _OF_CLEANS = frozenset({names.FILES, names.COLUMN_STATS, names.BLOOM_FILTERS})
-"""What a clean changes: nothing else names files of older slices."""
+"""The partitions that a clean changes. No other partition names files of older slices."""
 _KEEPING_ROWS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING})
 _STATISTICS = {names.COLUMN_STATS, names.PARTITION_STATS}
 
@@ -91,8 +92,9 @@ def needs_keys(config: TableConfig) -> bool:
 
 
 def why_unkept_now(context: TableContext) -> str:
-    """Say why not, as `why_unkept`, also if the files are missing. Raises `CommitConflictError` if another process has dropped it since the table
-    was opened.
+    """Say why this release cannot update the metadata table, as `why_unkept`; missing files are also a reason.
+
+    Raises `CommitConflictError` if another process has dropped the metadata table since the table was opened.
     """
     why = why_unkept(context.config)
     if not why and context.config.metadata_partitions and _place_of(context) is None:
@@ -111,12 +113,12 @@ def slices_to_keep(
 ) -> MetadataSlices | None:
     """Return the file groups of the metadata table, for an operation that starts from this snapshot and results in this schema.
 
-    None if there is nothing to update. Raises the errors of `refusals.at_begin` if the metadata table is out of date or of another form, and
-    `CommitConflictError` if another process has dropped a part of it.
+    Return None if there is nothing to update. Raise the errors of `refusals.at_begin` if the metadata table is outdated, or has an index that does
+    not fit the table. Raise `CommitConflictError` if another process has dropped a part of the metadata table.
     """
     if _place_of(context) is None or not keeps(context.config):
         return None
-    # Its timeline is read after the data table's, so it has every commit that is known here, unless a writer ignored it.
+    # The timeline of the metadata table is read after the data table's. So it has every known commit, unless a writer ignored the metadata table.
     read = snapshot.metadata
     slices = MetadataSlices.load(snapshot.timeline, context.folder) if read is None else read.slices
     why = _why_outdated(slices, snapshot, schema) or why_undefined(context, schema)
@@ -128,10 +130,10 @@ def slices_to_keep(
 
 
 def replaces_statistics(config: TableConfig, before: pa.Schema, after: pa.Schema) -> bool:
-    """Say whether a write with this change of the schema replaces the metadata table: types of columns with statistics change, and it has no other
-    index.
+    """Say whether a write with this change of the schema replaces the metadata table: the types of columns with statistics change, and the metadata
+    table has no other index.
 
-    The decision of the commit removes such a metadata table, and it is made again afterwards: its statistics would have bounds of two types.
+    The statistics would have bounds of two types. So the decision of the commit removes such a metadata table, and a later step makes it again.
     """
     listed = {*config.metadata_partitions}
     only = listed <= {names.FILES, *_STATISTICS} and not config.metadata_partitions_inflight
@@ -144,7 +146,7 @@ def why_undefined(
     partitions: Collection[str] | None = None,
     added: Sequence[IndexDefinition] = (),
 ) -> str:
-    """Say why a user's index cannot be updated in a table with this schema; empty if all can.
+    """Say why an index of users cannot be updated in a table with this schema; empty if all indexes can be updated.
 
     ``partitions``: partitions to assume in the metadata table; ``added``: definitions to assume.
     """
@@ -155,7 +157,7 @@ def why_undefined(
 
 
 def why_undefined_now(context: TableContext, schema: pa.Schema) -> str:
-    """Say why not, as `why_undefined`. A drop that another process had only decided may have been published since the table was opened."""
+    """Say why an index of users cannot be updated, as `why_undefined`. Read the table again before such an answer: a drop may have been published."""
     return why_undefined(context, schema) and why_undefined(reopened(context), schema)
 
 
@@ -233,12 +235,14 @@ def _why_outdated(slices: MetadataSlices, snapshot: Snapshot, schema: pa.Schema)
 
 @dataclass(slots=True)
 class MetadataPart:
-    """The metadata table's part of one commit, as far as it has begun."""
+    """The metadata table's part of one commit; empty until `announce`."""
 
     companion: CompanionCommit | None = None
 
     def announce(self, transaction: Transaction, slices: MetadataSlices) -> CompanionCommit:
-        """Announce its instant, unless this is done. A rollback of the write also removes this instant (`markers.remove_at_companions`)."""
+        """Announce the instant of this part, unless it is announced. A rollback of the write also removes this instant
+        (`markers.remove_at_companions`).
+        """
         if self.companion is None:
             place = _place_of(transaction.context)
             assert place is not None, "there are slices of a metadata table"
@@ -298,10 +302,10 @@ class _MetadataUpdate:
     Attributes:
         transaction: the transaction of the write.
         slices: the file groups of the metadata table.
-        snapshot: the state from which it started.
-        written: its files, and the dataset of changed keys if `needs_keys`.
+        snapshot: the state from which the write started.
+        written: the files of the write, and the dataset of changed keys if `needs_keys`.
         replaced: file ids of replaced file groups by partition path.
-        schema: of the table after the write, without meta columns.
+        schema: the columns of the table after the write, without meta columns.
         engine: the engine that wrote; None if no file was written.
         removed: for a clean: names of files that it deleted, by partition path. A clean changes the lists of files and their statistics, but no key.
     """
@@ -337,7 +341,7 @@ class _MetadataUpdate:
             elif partition in defined:
                 stats += self._from_files(place, defined[partition])
             elif defined_indexes.kind_of(partition) is not None:
-                continue  # a service that keeps all rows changes nothing of it
+                continue  # a service that keeps all rows does not change such an index
             else:
                 logs += self._logs(place, partition, ready[partition])
         bases = {name: self.slices.base_times(name) for name in partitions}
@@ -400,10 +404,10 @@ class _MetadataUpdate:
 
     def _logs(self, place: TableContext, partition: str, records: Records) -> Iterator[NewLog]:
         """Yield the log files of one partition that are written here."""
-        # The salt tells the files of two executions of one plan apart.
+        # The salt gives the files of two executions of one plan different names.
         salt = plan_executors.salt_of(self.transaction.nonce)
         token = new_token(0, self.transaction.context.runtime.ids, of=salt)
-        # Only of a plan there may be two executions at one time, and one of them gives its files up.
+        # Only a plan may have two executions at one time. One of them abandons its files.
         planned = self.transaction.requested.action in plan_executors.PLANNED
         writing = LogWriting(place.storage, self.transaction.requested_time, token, announces=planned)
         for number, inside in file_groups.split(records, len(self.slices.pieces_to_write(partition))):

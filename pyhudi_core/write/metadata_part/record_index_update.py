@@ -143,7 +143,7 @@ class _IndexTask:
 
     def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         runtime = self.open_runtime()
-        # The index is listed again: another process may have rebuilt it, and then its files of the start are gone.
+        # The index is listed again: if another process has rebuilt the index, the files from the start of the write no longer exist.
         index = MetadataTable(MetadataSlices(runtime.storage, self.own, self.data), (names.RECORD_INDEX,))
         storage = StorageBelow(runtime.storage, self.prefix)
         writing = LogWriting(storage, self.requested_time, new_token(task.number, runtime.ids))
@@ -178,7 +178,7 @@ class _IndexTask:
         if not known.num_rows:
             return
         left = changes.filter(changes.column("deleted")).column("key")
-        # A key that was deleted in the logs of its file group comes back to it.
+        # The key was deleted in the logs of this file group, and is inserted again.
         own = _group_of(came).take(pc.index_in(known.column("key"), value_set=came.column("key").combine_chunks()))
         stays = pc.not_equal(_group_of(known), own)
         stays = pc.and_(stays, pc.invert(pc.is_in(_group_of(known), _groups(self.replaced))))
