@@ -56,7 +56,7 @@ from pyhudi_core.write.states import Unchanged
 _log = logging.getLogger(__name__)
 OpenWrite = Callable[[], AbstractContextManager[Write]]
 """Opens the write of one commit."""
-_Look = tuple[list[str], LastShared | None]
+_Look = tuple[dict[str, int], LastShared | None]
 
 _LEAD = "lock"
 _LEASE_S, _RENEW_S = 30, 3
@@ -206,12 +206,12 @@ def status(open_write: OpenWrite, context: TableContext, token: str) -> CommitSt
     if not handed_in.is_token(token):
         hint = "Use commit.token."
         raise InvalidOptionError(f"{token[:80]!r} is not the token of a batch", table=context.table, hint=hint)
-    names = [name for name in handed_in.waiting(context) if token in name]
+    names = handed_in.find(context, token)
     # Look for the file before the commit, because the file is removed only after the commit exists.
     found = handed_in.answers(context, [token]).get(token)
-    if found is None and names and not handed_in.read(context, names)[0]:  # nobody waits for it
-        while names and _led(open_write, context, _lead_lock(context)) is not None:
-            names = [name for name in handed_in.waiting(context) if token in name]
+    if found is None and names and not handed_in.read(context, dict.fromkeys(names, 0))[0]:  # nobody waits for it
+        while names and _led(open_write, context, _lead_lock(context), names[0]) is not None:
+            names = handed_in.find(context, token)
         found = handed_in.answers(context, [token]).get(token)
     if found is not None:
         return CommitStatus.NOT_COMMITTED if isinstance(found.outcome, HudiError) else CommitStatus.COMMITTED
@@ -248,7 +248,7 @@ def _answered(open_write: OpenWrite, context: TableContext, batch: HandedIn, loc
             return answer
         looks += 1
         asks = looks % _ASKS == 1 or not _is_led(context)
-        led = _led(open_write, context, lock, batch.token) if asks else None
+        led = _led(open_write, context, lock, batch.name, batch.token) if asks else None
         if led is not None:
             if batch.token in led.failed:
                 raise led.failed[batch.token]
@@ -262,19 +262,19 @@ def _answered(open_write: OpenWrite, context: TableContext, batch: HandedIn, loc
             patience.wait(bound_s)
 
 
-def _led(open_write: OpenWrite, context: TableContext, lock: LockProvider, own: str = "") -> _Lead | None:
-    """Answer all waiting batches, and return what was done. Returns None if another writer leads. ``own``: the token of the caller's batch.
+def _led(open_write: OpenWrite, context: TableContext, lock: LockProvider, name: str, own: str = "") -> _Lead | None:
+    """Answer all waiting batches, and return what was done. Returns None if another writer leads.
 
-    Table services run after the release of the lead.
+    ``name``: the file of a batch that is one of them; ``own``: its token, if it is the caller's. Table services run after the release of the lead.
     """
-    session, looked = _asked_for_lead(context, lock)
+    session, looked = _asked_for_lead(context, lock, name)
     if session is None:
         return None
     with ExitStack() as handles:
         try:
             # A look made during the request for the lead is valid if nobody has led since then.
-            seen = looked.get() if looked is not None and taken_as_seen(session) else _looked(context)
-            lead = _Lead(context, open_write, handles, _gathered(context, *seen), own)
+            seen = looked.get() if looked is not None and taken_as_seen(session) else _looked(context, name)
+            lead = _Lead(context, open_write, handles, _gathered(context, name, *seen), own)
             lead.commit_all()
         finally:
             give_back(context, session)
@@ -283,7 +283,9 @@ def _led(open_write: OpenWrite, context: TableContext, lock: LockProvider, own: 
     return lead
 
 
-def _asked_for_lead(context: TableContext, lock: LockProvider) -> tuple[LockSession | None, Ahead[_Look] | None]:
+def _asked_for_lead(
+    context: TableContext, lock: LockProvider, name: str
+) -> tuple[LockSession | None, Ahead[_Look] | None]:
     """Return the lead, or None if another writer leads; and what `_looked` returns, if the look was made at the same time."""
 
     def ask() -> LockSession | None:
@@ -294,21 +296,21 @@ def _asked_for_lead(context: TableContext, lock: LockProvider) -> tuple[LockSess
 
     if not was_free(lock):
         return ask(), None
-    return both(context.root, context.runtime.executor, ask, lambda: Ahead.of(lambda: _looked(context)))
+    return both(context.root, context.runtime.executor, ask, lambda: Ahead.of(lambda: _looked(context, name)))
 
 
-def _looked(context: TableContext) -> _Look:
+def _looked(context: TableContext, name: str) -> _Look:
     """Return the names of the waiting batches, and the last commit, which is only a hint; both are read at the same time."""
     names, last = both(
         context.root,
         context.runtime.executor,
-        lambda: handed_in.waiting(context),
+        lambda: handed_in.waiting(context, name),
         lambda: Ahead.of(lambda: handed_in.last_shared(context)),
     )
     return names, last.value
 
 
-def _gathered(context: TableContext, names: list[str], last: LastShared | None) -> list[str]:
+def _gathered(context: TableContext, name: str, names: dict[str, int], last: LastShared | None) -> dict[str, int]:
     """Wait until as many batches have arrived as the last commit answered.
 
     Its writers probably continue, and one commit for all costs the same as for one. Without this wait the first writer would lead alone, and the
@@ -320,7 +322,7 @@ def _gathered(context: TableContext, names: list[str], last: LastShared | None) 
     began = clock.monotonic()
     while last.came(names) < last.batches and clock.monotonic() - began < longest_s:
         clock.sleep(longest_s / _GATHER_LOOKS)
-        names = handed_in.waiting(context)
+        names = handed_in.waiting(context, name)
     return names
 
 
@@ -371,7 +373,7 @@ class _Lead:
     context: TableContext
     open_write: OpenWrite
     handles: ExitStack
-    names: Sequence[str]
+    names: Mapping[str, int]
     own: str = ""
     committed: list[Write] = field(default_factory=list)
     answered: dict[str, Answer] = field(default_factory=dict)

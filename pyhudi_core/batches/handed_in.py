@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import struct
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
@@ -35,9 +37,14 @@ LARGEST_BYTES, LARGEST_EXTRA = 4 << 20, 4 << 10
 """A batch with more bytes of rows, or characters of extra metadata, makes a commit of its own."""
 _TAKEN_BYTES, _TAKEN_EXTRA = 64 << 20, 256 << 10
 _TAKEN = 1_000
+_LOOKED_AT = 2_000
+"""The number of files in the folder of batches that a leader looks at. More never wait; what else is there must not take time at each look."""
+_MOST_FILE_BYTES, _READ_BYTES = 16 << 20, 128 << 20
+"""The most bytes of a batch's file, and of the files that are read for one commit."""
 _ROWS = ".rows"
 _TOKEN = re.compile("batch-([0-9]{17})-[0-9a-f]{32}")
 _NAME = re.compile(r"[0-9]{17}_(batch-[0-9]{17}-[0-9a-f]{32})\.rows")
+_log = logging.getLogger(__name__)
 _UNTIL, _PROCESS, _EXTRA, _REQUIRES = b"pyhudi.until_ms", b"pyhudi.process", b"pyhudi.extra", b"pyhudi.requires"
 
 
@@ -121,7 +128,7 @@ def hand_in(context: TableContext, batch: HandedIn) -> None:
     schema = batch.rows.schema.with_metadata(notes)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
-        writer.write_table(batch.rows.cast(schema))
+        writer.write_table(batch.rows.cast(schema).combine_chunks())  # a file of many small parts would be large
     context.root.without_fsync().put(batch.path, sink.getvalue().to_pybytes())
 
 
@@ -130,10 +137,28 @@ def waits(context: TableContext, batch: HandedIn) -> bool:
     return context.root.head(batch.path) is not None
 
 
-def waiting(context: TableContext) -> list[str]:
-    """Return the file names of waiting batches, in the order of arrival."""
+def waiting(context: TableContext, own: str = "") -> dict[str, int]:
+    """Return the file names of waiting batches, in the order of arrival, with the size of each file.
+
+    If the folder is full of other files, some batches are missing. So the batch of the caller (``own``, the name of its file) is always among them.
+    """
+    found = context.root.list_some(BATCHES, _LOOKED_AT)
+    if len(found) >= _LOOKED_AT:
+        _log.warning(
+            "The folder of waiting batches of %s has %d files or more, and not all are looked at: delete those that are no batches in %s",
+            context.table,
+            _LOOKED_AT,
+            BATCHES,
+        )
+    sizes = {info.path.rpartition("/")[2]: info.size for info in found}
+    names = {name for name, size in sizes.items() if _NAME.fullmatch(name) and size <= _MOST_FILE_BYTES}
+    return {name: sizes.get(name, 0) for name in sorted(names | ({own} if own else set()))}
+
+
+def find(context: TableContext, token: str) -> list[str]:
+    """Return the file name of a waiting batch, among all files of the folder; empty if it does not wait."""
     names, _ = context.root.list_names(BATCHES)
-    return sorted(name for name in names if _NAME.fullmatch(name))
+    return [name for name in names if _token_in(name) == token]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,13 +184,13 @@ def last_shared(context: TableContext) -> LastShared | None:
     return LastShared(newest.completion_time, batches, max(0, ended - began)) if batches > 1 else None
 
 
-def read(context: TableContext, names: Sequence[str]) -> tuple[list[HandedIn], dict[str, HudiError]]:
+def read(context: TableContext, names: Mapping[str, int]) -> tuple[list[HandedIn], dict[str, HudiError]]:
     """Read as many batches as one commit takes. Returns the batches to commit, and the errors of the others by token.
 
-    Omits a batch whose file no longer exists. A batch is not committed if its writer has ended or given up, because its rows would be written after
-    the rows of later writes.
+    ``names``: as `waiting` returns them. Omits a batch whose file no longer exists. A batch is not committed if its writer has ended or given up,
+    because its rows would be written after the rows of later writes.
     """
-    found = each(context.root, context.runtime.executor, partial(_read, context), names[:_TAKEN])
+    found = each(context.root, context.runtime.executor, partial(_read, context), _first(names))
     taken: list[HandedIn] = []
     errors: dict[str, HudiError] = {}
     size = length = 0
@@ -183,6 +208,18 @@ def read(context: TableContext, names: Sequence[str]) -> tuple[list[HandedIn], d
         elif batch is not None:
             break
     return taken, errors
+
+
+def _first(names: Mapping[str, int]) -> list[str]:
+    """Return the first files that are read together."""
+    found: list[str] = []
+    size = 0
+    for name, of_file in islice(names.items(), _TAKEN):
+        size += of_file
+        if found and size > _READ_BYTES:
+            break
+        found.append(name)
+    return found
 
 
 def _read(context: TableContext, name: str) -> tuple[HandedIn | None, tuple[str, HudiError] | None]:
@@ -207,7 +244,7 @@ def _read(context: TableContext, name: str) -> tuple[HandedIn | None, tuple[str,
         struct.error,
         HudiError,
     ) as error:
-        what = f"The batch cannot be read: {error}"
+        what = f"The batch cannot be read: {error!s:.500}"
         return None, (match[1], CorruptionError(what, table=context.table, path=path, hint="Write it again."))
 
 

@@ -15,7 +15,7 @@ from pyhudi_core.cli.terminal import (
     safe,
 )
 from pyhudi_core.opening import open_table
-from pyhudi_core.savepoints.holds import Hold
+from pyhudi_core.savepoints.hold_files import Hold
 
 _ACTIONS = ("list", "create", "delete")
 _TAKERS = {

@@ -104,6 +104,7 @@ class FindingKind(StrEnum):
     HASH_RANGES_DIFFER = "hash_ranges_differ"
     HASH_RANGES_LEFT = "hash_ranges_left"
     MARKERS_LEFT = "markers_left"
+    HOLD_UNREADABLE = "hold_unreadable"
     TEMPORARY_FILE_LEFT = "temporary_file_left"
     STALE_CHECKSUM = "stale_checksum"
     CHECKSUM_WITHOUT_FILE = "checksum_without_file"
@@ -356,6 +357,11 @@ USUAL: dict[FindingKind, Usual] = {
         "Delete the file while no clustering runs. This package ignores it; Hudi's writers may use it.",
     ),
     FindingKind.MARKERS_LEFT: Usual(Area.LEFTOVERS, _INFO, "Its instant is not pending; `pyhudi sweep` removes them."),
+    FindingKind.HOLD_UNREADABLE: Usual(
+        Area.LEFTOVERS,
+        _WARNING,
+        "No data file is cleaned or swept while it is there: delete it with `pyhudi hold LOCATION delete --name NAME` if no reader needs it.",
+    ),
     FindingKind.TEMPORARY_FILE_LEFT: Usual(
         Area.LEFTOVERS, _INFO, "A process was killed while it wrote the file. `pyhudi sweep` removes it."
     ),

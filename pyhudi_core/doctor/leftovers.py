@@ -1,4 +1,5 @@
-"""Find the files that ended processes left: markers of ended writes, unfinished files, and checksum files of Hadoop that no longer match.
+"""Find the files that ended processes left: markers of ended writes, unfinished files, and checksum files of Hadoop that no longer match;
+and holds that cannot be read.
 
 Hadoop stores the checksum of ``name`` in ``.name.crc`` and refuses a file that does not match. The format is four letters, the number of bytes of a
 chunk, then one CRC-32 for each chunk. Small files under ``.hoodie`` are compared completely.
@@ -10,10 +11,11 @@ import struct
 import zlib
 from collections import defaultdict
 
-from pyhudi_core.doctor.examination import Examination
+from pyhudi_core.doctor.examination import Examination, describe
 from pyhudi_core.doctor.kinds import Area, FindingKind
 from pyhudi_core.errors import UnsafePathError
 from pyhudi_core.model.safe_path import safe_relative_path
+from pyhudi_core.savepoints.hold_files import look_at_holds
 from pyhudi_core.storage.base import ObjectInfo
 from pyhudi_core.transaction import layout
 from pyhudi_core.transaction.waiting_rows import folders_of
@@ -41,6 +43,7 @@ def examine(exam: Examination, folders: list[str]) -> None:
         what = f"{waiting.size:,} bytes of rows of a write that is running or was killed"
         exam.add(FindingKind.TEMPORARY_FILE_LEFT, what, waiting.folder)
     hidden += len(rows)
+    _examine_holds(exam)
     exam.counts.update({"markers": markers, "hidden files": hidden})
     exam.add_summary(_AREA, f"{markers:,} markers, {hidden:,} hidden files")
 
@@ -64,6 +67,13 @@ def _examine_markers(exam: Examination) -> int:
             if name.startswith("MARKERS") and name != "MARKERS.type":
                 _examine_names(exam, info, time)
     return len(found)
+
+
+def _examine_holds(exam: Examination) -> None:
+    """Report the holds that cannot be read, which stop cleaning."""
+    with exam.recording_failures(_AREA, layout.HOLDS):
+        for error in look_at_holds(exam.context).unreadable if exam.context is not None else ():
+            exam.add(FindingKind.HOLD_UNREADABLE, describe(error), error.path)
 
 
 def _examine_names(exam: Examination, info: ObjectInfo, time: str) -> None:

@@ -47,6 +47,9 @@ class ReadOnlyStorage(Storage):
     def list_folder(self, folder: str) -> Folder:
         return self._storage.list_folder(folder)
 
+    def list_some(self, folder: str, most: int) -> builtins.list[ObjectInfo]:
+        return self._storage.list_some(folder, most)
+
     def open_input(self, path: str) -> pa.NativeFile:
         return self._storage.open_input(path)
 

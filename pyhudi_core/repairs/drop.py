@@ -34,7 +34,7 @@ from pyhudi_core.model.printing import printable
 from pyhudi_core.model.properties import DROPPING
 from pyhudi_core.opened_table.opened_table import OpenedTable
 from pyhudi_core.opened_table.table_context import TableContext
-from pyhudi_core.savepoints.holds import read_holds
+from pyhudi_core.savepoints.hold_files import read_holds
 from pyhudi_core.savepoints.savepoint_files import read_savepoints
 from pyhudi_core.services.estimates import with_seconds
 from pyhudi_core.services.progress import ServiceProgress, Steps, silent
@@ -337,7 +337,8 @@ def _in_use(context: TableContext, timeline: Timeline, *, half: bool, own: str =
     doing = [] if half else [text for instant in timeline.pending if (text := at_work(context, instant))]
     if not half:
         doing += [
-            f"a hold keeps files until {hold.ends:%Y-%m-%d %H:%M:%S} UTC ({hold.name})" for hold in read_holds(context)
+            f"a hold keeps files until {hold.ends:%Y-%m-%d %H:%M:%S} UTC ({hold.name})"
+            for hold in read_holds(context).lasting
         ]
     named = {instant.requested_time for instant in timeline.pending}
     for info in context.root.list(f"{layout.HEARTBEATS}/"):

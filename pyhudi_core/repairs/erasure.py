@@ -33,7 +33,7 @@ from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.read.lookups import key_texts, lookup, nested_keys, why_unknown_texts
 from pyhudi_core.repairs.erasure_proof import ErasureProof, examine
-from pyhudi_core.savepoints.holds import read_holds
+from pyhudi_core.savepoints.hold_files import read_holds
 from pyhudi_core.savepoints.savepoint_files import read_savepoints
 from pyhudi_core.services.cleaning.cleaning import Cleaning, taking_all
 from pyhudi_core.services.compaction.compaction import Compaction
@@ -294,7 +294,7 @@ class Erasure(OfTable):
         indexes = [f"index {name}, which cannot be made anew" for name in foreign]
         undefined = metadata_update.why_undefined(context, load(context).schema)
         unfit = [f"index {undefined}"] if undefined and not indexes else []
-        held = [f"hold {hold.name}" for hold in read_holds(context) if holders & hold.paths]
+        held = [f"hold {hold.name}" for hold in read_holds(context).lasting if holders & hold.paths]
         return (*saved, *held, *pending, *readers, *indexes, *unfit) if holders else ()
 
 

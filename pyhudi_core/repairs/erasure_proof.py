@@ -36,7 +36,7 @@ from pyhudi_core.model.meta_fields import RECORD_KEY
 from pyhudi_core.model.printing import printable
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.runtime.system import SerialExecutor
-from pyhudi_core.savepoints.holds import read_holds
+from pyhudi_core.savepoints.hold_files import read_holds
 from pyhudi_core.savepoints.savepoint_files import read_savepoints
 from pyhudi_core.storage.base import ObjectInfo, Storage
 from pyhudi_core.storage.own_part import objects_of_table
@@ -252,8 +252,8 @@ def _history(context: TableContext, keys: pa.Array) -> tuple[int, list[str]]:
         for saved in read_savepoints(context.folder, timeline)
         if mentions([saved.comment, saved.created_by])
     ]
-    holds = (*read_holds(context), *read_holds(context, ended=True))
-    found.extend(f"hold {hold.name}" for hold in holds if mentions([hold.comment]))
+    holds = read_holds(context)
+    found.extend(f"hold {hold.name}" for hold in (*holds.lasting, *holds.ended) if mentions([hold.comment]))
     count = 0
     for instant in timeline.commits:
         count += 1

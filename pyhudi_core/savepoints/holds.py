@@ -10,41 +10,29 @@ its plan is on the timeline. So either the executor sees the hold, or the hold s
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
 
 from pyhudi_core.argument_types import OfTable
 from pyhudi_core.conflicts.concurrent import conflict_error, refuse_pending_restore
 from pyhudi_core.conflicts.conflict import Conflict, ConflictKind
-from pyhudi_core.errors import (
-    CorruptTimelineError,
-    HudiError,
-    InvalidOptionError,
-    ObjectNotFoundError,
-    UnsafePathError,
-    at_table,
-)
-from pyhudi_core.model.file_names import join
+from pyhudi_core.errors import HudiError, InvalidOptionError, LimitExceededError, at_table
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.printing import printable
-from pyhudi_core.model.safe_path import safe_relative_path
-from pyhudi_core.model.snapshot_token import SnapshotToken
 from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.read.bounds import TimePoint
 from pyhudi_core.read.snapshots import snapshot, token_for
+from pyhudi_core.savepoints.hold_files import MOST_BYTES, FoundHolds, Hold, look_at_holds
 from pyhudi_core.savepoints.savepoints import files_to_clean
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.transaction import layout
 from pyhudi_core.transaction.publication import create_once
 from pyhudi_core.write.retrying import Retries
 
-_VERSION = 1
 LONGEST_S = 100 * 366 * 24 * 3600
 """The longest hold, in seconds. Its end is a date that Python and JSON can show."""
 _log = logging.getLogger(__name__)
@@ -52,82 +40,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 @printable
-class Hold:
-    """The files of a state, held back from cleaning.
-
-    Attributes:
-        name: the name of the hold; `Holds.delete` accepts it.
-        token: the state; ``scan(as_of=hold.token)`` reads it.
-        ends_ms: its end, in milliseconds since 1970.
-        comment: a text by its maker.
-        files: names of the files, by partition path.
-    """
-
-    name: str
-    token: SnapshotToken
-    ends_ms: int
-    comment: str = ""
-    files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-
-    @property
-    def ends(self) -> datetime:
-        """Return its end, in UTC."""
-        return datetime.fromtimestamp(self.ends_ms / 1000, UTC)
-
-    @property
-    def paths(self) -> frozenset[str]:
-        """The paths of the files, relative to the table."""
-        return frozenset(join(partition, name) for partition, names in self.files.items() for name in names)
-
-    def __repr__(self) -> str:
-        return f"Hold {self.name}, {len(self.paths):,} files, until {self.ends:%Y-%m-%d %H:%M:%S} UTC"
-
-    def __str__(self) -> str:
-        said = f", {self.comment!r}" if self.comment else ""
-        return (
-            f"Hold {self.name} of {self.token}, {len(self.paths)} files, until {self.ends:%Y-%m-%d %H:%M:%S} UTC{said}"
-        )
-
-    def to_json(self) -> bytes:
-        """Return the bytes of its file."""
-        said = {"version": _VERSION, "token": str(self.token), "ends_ms": self.ends_ms, "comment": self.comment}
-        return json.dumps({**said, "files": self.files}).encode()
-
-    @classmethod
-    def of_json(cls, data: bytes, path: str) -> Hold:
-        """Read these bytes. Raises `CorruptTimelineError`."""
-        try:
-            found: dict[str, Any] = json.loads(data)
-            token = SnapshotToken.of(found["token"])
-            files = {str(partition): tuple(map(str, names)) for partition, names in found["files"].items()}
-            if token is None or found["version"] != _VERSION:
-                raise ValueError("unknown version or token")
-            hold = cls(path.rpartition("/")[2], token, int(found["ends_ms"]), str(found["comment"]), files)
-            hold.ends  # noqa: B018  a time that is no date is damage
-            for held in hold.paths:
-                safe_relative_path(held)
-        except (
-            ValueError,
-            KeyError,
-            TypeError,
-            AttributeError,
-            RecursionError,
-            OverflowError,
-            OSError,
-            UnsafePathError,
-        ) as error:
-            raise CorruptTimelineError(
-                f"A hold of files is damaged: {error!s:.200}",
-                path=path,
-                hint="Nothing is cleaned while it is there, because its files are not known; delete it with table.holds.delete(name).",
-            ) from error
-        return hold
-
-
-@dataclass(frozen=True, slots=True)
-@printable
 class Holds(OfTable):
-    """The holds of one table. Iterating reads the holds that have not ended; the first to end comes first."""
+    """The holds of one table. Iterating reads the holds that have not ended; the first to end comes first.
+
+    A hold that cannot be read is left out, with a warning in the log that names it.
+    """
 
     _METHODS: ClassVar[str] = ".create(token), or iterate over it"
 
@@ -135,7 +52,7 @@ class Holds(OfTable):
 
     def __iter__(self) -> Iterator[Hold]:
         with at_table(self.context.table):
-            return iter(read_holds(self.context))
+            return iter(_warned(self.context).lasting)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -177,47 +94,37 @@ class Holds(OfTable):
             return True
 
 
-def read_holds(context: TableContext, *, ended: bool = False) -> tuple[Hold, ...]:
-    """Return the holds of a data table that have not ended, or with ``ended`` the holds that have; the first to end comes first.
-
-    Raises `CorruptTimelineError` for a hold that cannot be read: its files are unknown.
-    """
-    if context.prefix:
-        return ()
-    now = context.runtime.clock.now_ms() - context.options.clock.max_skew_ms
-    found = (_read(context, info.path) for info in context.root.list(f"{layout.HOLDS}/"))
-    chosen = (hold for hold in found if hold is not None and (hold.ends_ms <= now) == ended)
-    return tuple(sorted(chosen, key=lambda hold: (hold.ends_ms, hold.name)))
+def _warned(context: TableContext) -> FoundHolds:
+    """Return the holds of a data table, and log a warning for each hold that cannot be read."""
+    found = look_at_holds(context)
+    for error in found.unreadable:
+        _log.warning("A hold of %s is left out: %s", context.table, error)
+    return found
 
 
-def held_files(context: TableContext) -> frozenset[str]:
-    """Return the paths of all files that holds keep. Raises as `read_holds`."""
-    return frozenset[str]().union(*(hold.paths for hold in read_holds(context)))
-
-
-def remove_ended(context: TableContext) -> None:
+def _remove_ended(context: TableContext) -> None:
     """Remove the files of holds that have ended."""
-    context.root.delete_many([f"{layout.HOLDS}/{hold.name}" for hold in read_holds(context, ended=True)])
-
-
-def _read(context: TableContext, path: str) -> Hold | None:
-    try:
-        return Hold.of_json(context.root.get(path), path)
-    except ObjectNotFoundError:
-        return None
+    context.root.delete_many([f"{layout.HOLDS}/{hold.name}" for hold in _warned(context).ended])
 
 
 def _create(context: TableContext, point: TimePoint | None, length_ms: int, comment: str) -> Hold:
     """Make one attempt: first write the file, then check who may delete files of the state."""
     refuse_pending_restore(context, context.folder.load())
     state = snapshot(context, point)
-    remove_ended(context)
+    _remove_ended(context)
     ends_ms = context.runtime.clock.now_ms() + length_ms
     token = token_for(state)
     hold = Hold(f"{token.completion_time}-{context.runtime.ids.uuid()}", token, ends_ms, comment, _files_of(state))
-    path = f"{layout.HOLDS}/{hold.name}"
+    path, body = f"{layout.HOLDS}/{hold.name}", hold.to_json()
+    if len(body) > MOST_BYTES:
+        raise LimitExceededError(
+            f"A hold of {len(hold.paths):,} files would have {len(body):,} bytes, and readers take at most {MOST_BYTES:,}",
+            limit=MOST_BYTES,
+            seen=len(body),
+            hint="Keep older states for all readers instead: hoodie.clean.commits.retained, or pyhudi.clean.keep.seconds.",
+        )
     # Created, not replaced: a disk may keep half of a replaced file, and a hold that cannot be read stops every clean.
-    create_once(context.root, path, hold.to_json())
+    create_once(context.root, path, body)
     try:
         _refuse_unkept(context, hold)
     except BaseException:

@@ -186,6 +186,14 @@ class Storage(Protocol):
         """Return the direct children of a folder (``""`` is the root); empty if it does not exist."""
         ...
 
+    def list_some(self, folder: str, most: int) -> builtins.list[ObjectInfo]:
+        """Return objects of a folder, sorted by path, at a cost that has a bound: if the folder has more than ``most`` children, some are missing.
+
+        An object store returns the first objects, and at least ``most`` children; a disk returns any of them. For a folder that anybody may fill. The
+        default lists the folder completely.
+        """
+        return list(self.list_folder(folder).objects)
+
     def put(self, path: str, data: bytes) -> ObjectInfo:
         """Write or replace the object. Readers see the old or the new bytes completely, never a part."""
         ...

@@ -75,6 +75,9 @@ class StorageBelow(Storage):
         found = self._call(self.parent.list_folder, self._folder(folder))
         return Folder(tuple(map(self._own, found.objects)), tuple(map(self._own_path, found.folders)))
 
+    def list_some(self, folder: str, most: int) -> builtins.list[ObjectInfo]:
+        return [self._own(info) for info in self._call(self.parent.list_some, self._folder(folder), most)]
+
     def list_names(self, folder: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return self._call(self.parent.list_names, self._folder(folder))
 

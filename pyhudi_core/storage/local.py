@@ -14,6 +14,7 @@ import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import islice
 from operator import attrgetter
 
 import pyarrow as pa
@@ -140,6 +141,9 @@ class LocalStorage(Storage):
 
     def list_folder(self, folder: str) -> Folder:
         return self._children(folder)
+
+    def list_some(self, folder: str, most: int) -> builtins.list[ObjectInfo]:
+        return list(self._children(folder, most).objects)
 
     def list_names(self, folder: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         absolute = self._folder(folder)
@@ -366,8 +370,11 @@ class LocalStorage(Storage):
             self._make_room(path, target)
         return target, files.write_temporary(target, data, self._fsync)
 
-    def _children(self, folder: str) -> Folder:
-        """Return the children of a folder. Without cleaning a folder contains every version of every file, so the loop does little for each file."""
+    def _children(self, folder: str, most: int | None = None) -> Folder:
+        """Return the children of a folder, or ``most`` of them.
+
+        Without cleaning a folder contains every version of every file, so the loop does little for each file.
+        """
         absolute = self._folder(folder)
         base = folder + "/" if folder else ""
         objects: list[ObjectInfo] = []
@@ -375,7 +382,7 @@ class LocalStorage(Storage):
         with self._errors(folder):
             try:
                 with os.scandir(absolute) as entries:
-                    for entry in entries:
+                    for entry in islice(entries, most):
                         name = entry.name
                         if entry.is_dir(follow_symlinks=False):
                             folders.append(base + name)

@@ -35,6 +35,7 @@ from pyhudi_core.storage.refusals import refuse_large
 from pyhudi_core.storage.settling import Settler, unknown
 
 T = TypeVar("T")
+_PAGE = 1000
 _CAPABILITIES = Capabilities(put_if_absent=True, put_if_match=True, parallel_calls=16)
 _DELETED_AT_ONCE = 16
 _BATCH = 250
@@ -165,6 +166,21 @@ class ObjectStorage(Storage):
         objects = sorted(map(self._listed, found["objects"]), key=lambda info: info.path)
         folders = sorted(str(name).strip("/")[len(self._base) :] for name in found["common_prefixes"])
         return Folder(tuple(info for info in objects if info.path and info.path not in folders), tuple(folders))
+
+    def list_some(self, folder: str, most: int) -> builtins.list[ObjectInfo]:
+        inside = f"{check_folder(folder, self._location)}/" if folder else ""
+        root = (self._base + folder).strip("/") or None
+
+        def call() -> Any:
+            found: list[Any] = []
+            for page in obstore.list(self._clients.short, root, chunk_size=_PAGE):
+                found.extend(page)
+                if len(found) >= most:
+                    break
+            return found
+
+        found = sorted(map(self._listed, self._list(folder, call)), key=lambda info: info.path)
+        return [info for info in found if info.path.startswith(inside) and "/" not in info.path[len(inside) :]]
 
     def put(self, path: str, data: bytes) -> ObjectInfo:
         target = self._target(path)

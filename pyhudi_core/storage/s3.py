@@ -133,12 +133,21 @@ class S3Storage(Storage):
         return sorted(found, key=lambda info: info.path)
 
     def list_folder(self, folder: str) -> Folder:
+        return self._children(folder)
+
+    def list_some(self, folder: str, most: int) -> builtins.list[ObjectInfo]:
+        return list(self._children(folder, most).objects)
+
+    def _children(self, folder: str, most: int = 0) -> Folder:
+        """Return the children of a folder, or so many pages of them that there are at least ``most``."""
         prefix = check_folder(folder, self._location) + "/" if folder else ""
         objects: list[ObjectInfo] = []
         folders: set[str] = set()
         for page in self._pages(prefix, Delimiter="/"):
             objects.extend(self._objects(page))
             folders.update(p["Prefix"][len(self._base) : -1] for p in page.get("CommonPrefixes", ()))
+            if 0 < most <= len(objects) + len(folders):
+                break
         return Folder(tuple(sorted(objects, key=lambda info: info.path)), tuple(sorted(folders)))
 
     def put(self, path: str, data: bytes) -> ObjectInfo:

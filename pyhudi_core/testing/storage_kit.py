@@ -213,6 +213,9 @@ class StorageKit:
     def test_names_are_those_of_the_folder(self, storage: Storage) -> None:
         for path in ("t/b/c", "t/a", "t/f/g/h", "t/c", "tt/x"):
             storage.put(path, b"")
+        assert [info.path for info in storage.list_some("t", 10)] == ["t/a", "t/c"]
+        assert {info.path for info in storage.list_some("t", 1)} <= {"t/a", "t/c"}
+        assert storage.list_some("nothing", 10) == []
         assert storage.list_names("t") == (("a", "c"), ("b", "f"))
         assert storage.list_names("nothing") == ((), ())
         assert storage.list_names("") == ((), ("t", "tt"))

@@ -24,7 +24,7 @@ from pyhudi_core.metadata_table.slices import MetadataSlices
 from pyhudi_core.model.file_names import split
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.opened_table.opened_table import reopened
-from pyhudi_core.savepoints.holds import held_files
+from pyhudi_core.savepoints.hold_files import held_files
 from pyhudi_core.savepoints.savepoint_files import kept_files
 from pyhudi_core.services.cleaning.clean_plan import DONE, PlannedClean
 from pyhudi_core.services.cleaning.files_to_clean import view_of

@@ -24,7 +24,7 @@ from pyhudi_core.model.operation import OperationType
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.options.write_options import CleaningOptions
 from pyhudi_core.runtime.collection import collector_paused
-from pyhudi_core.savepoints.holds import read_holds
+from pyhudi_core.savepoints.hold_files import read_holds
 from pyhudi_core.savepoints.savepoint_files import kept_files
 from pyhudi_core.services.cleaning import clean_rules as cleaning_rules
 from pyhudi_core.services.cleaning.clean_plan import DONE, SAVEPOINTS_KEY, CleaningPlan
@@ -250,7 +250,7 @@ class _Search:
 
     def _held(self) -> frozenset[str]:
         """Return the files of holds. While holds exist, the plan counts as incomplete, so that the next plan finds the files that they kept."""
-        holds = read_holds(self.context)
+        holds = read_holds(self.context).lasting
         if holds:
             self.is_part = True
             what = "a hold keeps" if len(holds) == 1 else f"{len(holds)} holds keep"

@@ -7,22 +7,26 @@ name.
 
 Files of an instant that has a heartbeat, alive or dead, or that is pending, stay. Writers of other programs may have no heartbeat, but their instants
 are pending.
+
+If a commit, a savepoint or a hold cannot be read, it may name any data file of its table: all of them stay, and the rest is swept.
 """
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from pyhudi_core.conflicts.concurrent import pending_restores
+from pyhudi_core.errors import CorruptionError, LimitExceededError, UnsafePathError
 from pyhudi_core.file_groups.unnamed_files import FileOwner, Owners, named_paths, recovered_until
 from pyhudi_core.model.file_names import parse_data_file, split
 from pyhudi_core.model.instant import Instant, is_time
 from pyhudi_core.model.printing import printable
 from pyhudi_core.opened_table.table_context import TableContext
-from pyhudi_core.savepoints.holds import held_files
+from pyhudi_core.savepoints.hold_files import held_files
 from pyhudi_core.savepoints.savepoint_files import kept_files
 from pyhudi_core.services.estimates import with_seconds
 from pyhudi_core.services.service import Figures
@@ -43,6 +47,7 @@ _KEPT = {
     FileOwner.LIVING_WRITE: _PENDING,
     FileOwner.DEAD_WRITE: _PENDING,
 }
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +144,8 @@ class SweepPlan:
 def plan_sweep(context: TableContext, latest_ms: int, listed: ListedPlace | None = None) -> SweepPlan:
     """Return the plan of a sweep of files that were last changed before this time (milliseconds since 1970). Changes nothing.
 
-    ``listed``: the objects of the table, if the caller has just listed them. Raises `CorruptionError` if a commit or a savepoint cannot be read: then
-    the files that they name are unknown.
+    ``listed``: the objects of the table, if the caller has just listed them. If a commit, a savepoint or a hold cannot be read, the data files of its
+    table stay, and a warning in the log names it.
     """
     found = [listed or ListedPlace.of(context), *(ListedPlace.of(context.at(place)) for place in context.companions)]
     unpublished = [
@@ -194,6 +199,7 @@ class _State:
         needed: requested times of all instants that may still be committed.
         living: the instants in ``needed``, and instants that are pending only in the metadata table.
         newest: the greatest known time.
+        unreadable: what keeps all data files of a table.
     """
 
     context: TableContext
@@ -202,19 +208,29 @@ class _State:
     living: Set[str] = frozenset()
     newest: str = ""
     kept: Counter[str] = field(default_factory=Counter)
+    unreadable: list[str] = field(default_factory=list)
 
     def place(self, listed: ListedPlace, timeline: Timeline) -> SweptPlace:
         """Return the files to delete in one table."""
+        times = ((info, info.path[len(layout.MARKERS) + 1 :].partition("/")[0]) for info in listed.markers)
+        swept = tuple(info for info, time in times if self.may_go(info, time))
+        return SweptPlace(listed.context.prefix, self._data_files(listed, timeline), swept)
+
+    def _data_files(self, listed: ListedPlace, timeline: Timeline) -> Infos:
+        """Return the data files to delete in one table; none if something cannot be read that may name them."""
         there = listed.context
         owners = Owners(timeline, self.living, frozenset(), _archive_of(there, timeline))
-        named = (kept_files(there.folder, timeline) | held_files(there)).union(
-            *(named_paths(there.folder.read_commit(instant)) for instant in timeline.commits)
-        )
-        unnamed = [info for info in listed.files if info.path not in named]
-        recovered = recovered_until(timeline, there.folder.read_commit) if unnamed else ""
-        files = tuple(info for info in unnamed if self._is_nobodys(info, owners, recovered))
-        times = ((info, info.path[len(layout.MARKERS) + 1 :].partition("/")[0]) for info in listed.markers)
-        return SweptPlace(there.prefix, files, tuple(info for info, time in times if self.may_go(info, time)))
+        try:
+            named = (kept_files(there.folder, timeline) | held_files(there)).union(
+                *(named_paths(there.folder.read_commit(instant)) for instant in timeline.commits)
+            )
+            unnamed = [info for info in listed.files if info.path not in named]
+            recovered = recovered_until(timeline, there.folder.read_commit) if unnamed else ""
+        except (CorruptionError, LimitExceededError, UnsafePathError) as error:
+            _log.warning("A sweep of %s leaves all data files: %s", there.table, error)
+            self.unreadable.append(f"all data files stay, because a file that may name them cannot be read: {error}")
+            return ()
+        return tuple(info for info in unnamed if self._is_nobodys(info, owners, recovered))
 
     def _is_nobodys(self, info: ObjectInfo, owners: Owners, recovered: str) -> bool:
         name = parse_data_file(split(info.path)[1])
@@ -278,9 +294,10 @@ class _State:
 
     def why_not(self) -> str:
         """Return what stays, and why."""
-        if not self.kept:
+        kept = [f"{count:,} files stay, {why}" for why, count in sorted(self.kept.items())]
+        if not kept and not self.unreadable:
             return "every other file is named by a commit" if self.newest else "the table has no commit yet"
-        return "; ".join(f"{count:,} files stay, {why}" for why, count in sorted(self.kept.items()))
+        return "; ".join([*self.unreadable, *kept])
 
 
 def _archive_of(context: TableContext, timeline: Timeline) -> Callable[[str], bool | None]:

@@ -65,7 +65,7 @@ class Sweep(TableService[SweepResult]):
     summary = "delete files that no commit, no plan and no running writer names"
 
     def plan(self) -> SweepPlan:
-        """Return what `run` would delete now. Changes nothing. Raises `CorruptionError` if a commit cannot be read."""
+        """Return what `run` would delete now. Changes nothing. If what may name data files cannot be read, they stay."""
         return plan_sweep(self.context, self.context.runtime.clock.now_ms() - self.context.options.upkeep.sweep_age_ms)
 
     def schedule(self) -> Instant | None:

@@ -33,7 +33,7 @@ from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.opened_table.old_timeline import FOLDER, OldTimeline
 from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import METADATA_TABLE, TableContext
-from pyhudi_core.savepoints.holds import held_files
+from pyhudi_core.savepoints.hold_files import held_files
 from pyhudi_core.savepoints.savepoint_files import kept_files
 from pyhudi_core.services.cleaning.clean_plan import CleaningPlan
 from pyhudi_core.services.cleaning.cleaning import Cleaning, taking_all

@@ -283,7 +283,7 @@ def test_a_commit_takes_as_many_batches_as_fit_and_always_the_first(
     size = each[0].rows.nbytes
     for bound, taken in ((1, 1), (2 * size - 1, 1), (2 * size, 2), (3 * size, 3)):
         monkeypatch.setattr(handed_in, "_TAKEN_BYTES", bound)
-        found, refused = handed_in.read(context, names)
+        found, refused = handed_in.read(context, dict.fromkeys(names, size))
         assert [batch.name for batch in found] == names[:taken]
         assert not refused
 
@@ -404,7 +404,7 @@ def test_a_writer_that_no_leader_serves_says_so_with_its_token(tmp_path: Path) -
 def test_a_batch_whose_writer_was_interrupted_does_not_wait_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = hudi.create_table(str(tmp_path / "t"), SCHEMA, "id")
 
-    def interrupted(_context: Any) -> list[str]:
+    def interrupted(_context: Any, _own: str) -> dict[str, int]:
         assert len(waiting_files(tmp_path / "t")) == 1
         raise KeyboardInterrupt
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -22,8 +24,11 @@ from pyhudi_core.errors import (
     CorruptTimelineError,
     ErasureRefusedError,
     InvalidOptionError,
+    LimitExceededError,
     SnapshotExpiredError,
+    UnsafePathError,
 )
+from pyhudi_core.savepoints import holds
 
 HOUR = 3600.0
 TYPES = ("COPY_ON_WRITE", "MERGE_ON_READ")
@@ -157,6 +162,69 @@ def test_a_damaged_hold_stops_cleans_until_it_is_deleted(location: str) -> None:
     assert data_files(location) == before
     assert table.holds.delete(hold.name)
     assert table.cleaning.run().files
+
+
+JUNK: dict[str, Callable[[Path], object]] = {
+    "cut off": lambda file: file.write_text('{"version": 1'),
+    "no hold": lambda file: file.write_text("[]"),
+    "too large": lambda file: os.truncate(file, (64 << 20) + 1),
+}
+NO_FILES: dict[str, Callable[[Path], object]] = {
+    "pipe": os.mkfifo,
+    "link": lambda file: os.symlink("/etc/passwd", file),
+}
+
+
+@pytest.mark.row("N9")
+@pytest.mark.parametrize("kind", JUNK)
+def test_a_hold_that_cannot_be_read_is_named_and_others_are_listed_made_and_deleted(
+    location: str, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = keeping(filled(location), 1)
+    good, bad = table.holds.create(seconds=HOUR), table.holds.create(seconds=HOUR)
+    file = Path(location, ".hoodie/.aux/.pyhudi/holds", bad.name)
+    JUNK[kind](file)
+    assert list(table.holds) == [good]
+    assert bad.name in caplog.text
+    newer = table.holds.create(seconds=HOUR)
+    assert list(table.holds) == [good, newer]
+    assert table.holds.delete(newer)
+    assert [found.where for found in table.check().of("hold_unreadable")] == [f".hoodie/.aux/.pyhudi/holds/{bad.name}"]
+    with pytest.raises((CorruptTimelineError, LimitExceededError)) as refused:
+        table.cleaning.run()
+    assert refused.value.table == location and bad.name in str(refused.value) and refused.value.hint
+    shown = CliRunner().invoke(main, ["hold", location, "delete", "--name", bad.name])
+    assert (shown.exit_code, os.path.lexists(file)) == (0, False)
+    assert good.name in shown.stdout
+    assert table.cleaning.plan()
+
+
+@pytest.mark.row("N9")
+@pytest.mark.parametrize("kind", NO_FILES)
+def test_what_is_no_file_among_the_holds_keeps_the_data_files_and_the_rest_is_swept(location: str, kind: str) -> None:
+    table = keeping(filled(location), 1, pyhudi__sweep__min__age__minutes=0)
+    folder = Path(location, ".hoodie/.aux/.pyhudi")
+    (folder / "staged").mkdir(parents=True, exist_ok=True)
+    staged = folder / "staged" / f"{table.timeline.commits[0].requested_time}-x"
+    staged.touch()
+    (folder / "holds").mkdir()
+    NO_FILES[kind](folder / "holds/x")
+    before = data_files(location)
+    assert table.check().of("hold_unreadable")
+    with pytest.raises(UnsafePathError, match="holds/x"):
+        table.cleaning.run()
+    assert "holds/x" in table.sweep.run().why_not
+    assert not staged.exists() and data_files(location) == before
+
+
+def test_a_hold_of_so_many_files_that_it_could_not_be_read_is_not_made(
+    location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = filled(location)
+    monkeypatch.setattr(holds, "MOST_BYTES", 100)
+    with pytest.raises(LimitExceededError, match=r"A hold of \d files would have"):
+        table.holds.create(seconds=HOUR)
+    assert not records(location)
 
 
 @pytest.mark.row("N9", "U9")

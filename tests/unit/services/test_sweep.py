@@ -235,6 +235,37 @@ def test_savepoints_keep_their_files(table: hudi.HudiTable) -> None:
     assert not sweeping(table).sweep.run()
 
 
+@pytest.mark.parametrize("damaged", ["hold", "savepoint", "commit"])
+def test_what_cannot_be_read_keeps_the_data_files_that_it_may_name_and_the_rest_is_swept(
+    table: hudi.HudiTable, damaged: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    leaked = leak(table)
+    folder = Path(table.location, ".hoodie/.temp", table.timeline.commits[0].requested_time)
+    folder.mkdir(parents=True)
+    marker, staged = folder / "x", Path(table.location, ".hoodie/.aux/.pyhudi/staged", f"{folder.name}-x")
+    staged.parent.mkdir(parents=True, exist_ok=True)
+    for path in (marker, staged):
+        path.write_bytes(b"x")
+    if damaged == "hold":
+        file = Path(table.location, ".hoodie/.aux/.pyhudi/holds", table.holds.create(seconds=9).name)
+    elif damaged == "savepoint":
+        file = Path(table.location, ".hoodie/timeline", table.savepoints.create().instant)
+        [file] = file.parent.glob(f"{file.name}_*.savepoint")
+    else:
+        [file] = folder.parents[1].glob(f"timeline/{folder.name}_*.commit")
+    good = file.read_bytes()
+    file.write_bytes(b"damaged")
+    old(leaked, marker, staged, file)
+    done = sweeping(table).sweep.run()
+    assert (done.data_files, done.markers, done.staged) == ((), 1, 1)
+    assert leaked.exists() and not marker.exists() and not staged.exists()
+    assert "all data files stay" in done.why_not and file.name in done.why_not
+    assert [file.name in said for said in caplog.messages if "leaves all data files" in said] == [True]
+    assert not sweeping(table).sweep.plan()
+    file.write_bytes(good)
+    assert sweeping(table).sweep.run().data_files == (f"day=a/{leaked.name}",)
+
+
 def test_a_gate_that_says_no_keeps_everything(table: hudi.HudiTable) -> None:
     leaked = leak(table)
     with pytest.raises(CommitAbortedError):
