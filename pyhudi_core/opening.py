@@ -14,7 +14,6 @@ from pyhudi_core.argument_types import refuses_wrong_types
 from pyhudi_core.errors import (
     InvalidOptionError,
     PreconditionFailedError,
-    TableError,
     TableExistsError,
     TableNotFoundError,
     UnsupportedTableError,
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
     from pyhudi_core.repairs.catalog_drop import CatalogDrop
     from pyhudi_core.repairs.drop import DroppedTable, TableDrop
     from pyhudi_core.storage.conditions import refuse_ignored_conditions
-    from pyhudi_core.storage.no_table import first_data_file, no_table, refuse_inside
+    from pyhudi_core.storage.no_table import no_table, refuse_inside, refuse_remains
     from pyhudi_core.validators import Validator, Validators
     from pyhudi_core.write import coercion, refusals, row_rules
     from pyhudi_core.write.first_metadata import asked_metadata_table
@@ -76,7 +75,7 @@ else:
     CatalogDrop = lazy_call("pyhudi_core.repairs.catalog_drop", "CatalogDrop")
     no_table = lazy_call("pyhudi_core.storage.no_table", "no_table")
     refuse_inside = lazy_call("pyhudi_core.storage.no_table", "refuse_inside")
-    first_data_file = lazy_call("pyhudi_core.storage.no_table", "first_data_file")
+    refuse_remains = lazy_call("pyhudi_core.storage.no_table", "refuse_remains")
 
 _TYPES = {
     "copy_on_write": TableType.COPY_ON_WRITE,
@@ -330,7 +329,7 @@ def _create(opened: OpenedTable, *arguments: Any) -> TableContext:
         opened.runtime.executor,
         partial(_refuse_existing, storage, opened),
         partial(refuse_inside, storage, opened.runtime.executor),
-        partial(_refuse_remains, storage, opened),
+        partial(refuse_remains, storage, partial(_refuse_existing, storage, opened)),
         partial(refuse_ignored_conditions, storage, opened.runtime.executor, opened.runtime.ids),
     )
     opened.refuse_unusable_lock(config)
@@ -565,20 +564,6 @@ def table_type_of(word: str) -> TableType:
             f"table_type={word!r} is unknown", hint='Use "copy_on_write" (or "cow"), or "merge_on_read" (or "mor").'
         )
     return found
-
-
-def _refuse_remains(storage: Storage, opened: OpenedTable) -> None:
-    """Raise `TableError` if the folder has data files but no ``.hoodie``. A new table would not show these files, and a sweep would delete them."""
-    data = first_data_file(storage)
-    if data is not None:
-        _refuse_existing(storage, opened)  # another process may have made the table, and written to it, meanwhile
-        raise TableError(
-            "The folder has data files of a Hudi table, but no .hoodie/hoodie.properties",
-            table=storage.location,
-            path=data,
-            hint="Nothing was changed. If the folder is a partition of another table, choose a folder outside of it. To get a table back:"
-            " pyhudi recover LOCATION --plan. Or move the files away.",
-        )
 
 
 def _refuse_existing(storage: Storage, opened: OpenedTable) -> None:

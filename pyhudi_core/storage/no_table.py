@@ -1,11 +1,11 @@
 """Find out what is at a location without a table. The error says what was found, and what to do.
 
-It runs only if no table was found, and lists few folders.
+It runs only if no table was found, and lists few folders. Also decide whether a new table may be made at a location.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
@@ -18,7 +18,7 @@ from pyhudi_core.storage.at_once import each
 from pyhudi_core.storage.base import Folder, Storage
 from pyhudi_core.storage.below import StorageBelow
 from pyhudi_core.storage.opening import open_storage
-from pyhudi_core.storage.own_part import HOODIE, is_table, own_part
+from pyhudi_core.storage.own_part import HOODIE, is_other_table, is_table, own_part
 
 _FOLDERS = 30
 """The maximum number of listed folders at and below the location."""
@@ -130,6 +130,36 @@ def refuse_inside(storage: Storage, executor: Executor, moved_from: str = "") ->
         )
 
 
+def refuse_remains(storage: Storage, refuse_existing: Callable[[], None]) -> None:
+    """Raise `TableError` if the folder of a new table has another table, or data files but no ``.hoodie``. Makes one listing in an empty place.
+
+    The new table would not show these files, and a sweep would delete them. A partition of the new table could be the folder of the other table.
+
+    ``refuse_existing``: raises if another process has made the table, and written to it, meanwhile.
+    """
+    found = _first_in_the_way(storage)
+    if found is None:
+        return
+    refuse_existing()
+    place = storage.location
+    if found.is_table:
+        inner = f"{place.rstrip('/')}/{found.path}"
+        raise TableError(
+            f"A new table cannot be made here: the table {inner} is in this folder",
+            table=place,
+            path=found.path,
+            hint="Nothing was changed. Give the new table a folder of its own, beside the other one."
+            f" Or drop {inner}, if it was made by mistake.",
+        )
+    raise TableError(
+        "The folder has data files of a Hudi table, but no .hoodie/hoodie.properties",
+        table=place,
+        path=found.path,
+        hint="Nothing was changed. If the folder is a partition of another table, choose a folder outside of it. To get a table back:"
+        " pyhudi recover LOCATION --plan. Or move the files away.",
+    )
+
+
 def _what_is_there(place: str, options: Mapping[str, str]) -> tuple[str, str]:
     above = _parent(place)
     name = _name(place)
@@ -177,17 +207,27 @@ def _part_of(place: str, options: Mapping[str, str]) -> tuple[str, str] | None:
     return f"it is a part of the table {table}", f"Open {table}; a condition reads one partition: scan(where=...)."
 
 
-def first_data_file(storage: Storage) -> str | None:
-    """Return the path of a Hudi data file in a folder without ``.hoodie``; None if there is none. Skips tables inside the folder."""
+@dataclass(frozen=True, slots=True)
+class _InTheWay:
+    """What is in the way of a new table in its folder: the first data file, or the first other table."""
+
+    path: str
+    is_table: bool
+
+
+def _first_in_the_way(storage: Storage) -> _InTheWay | None:
     pending, looked = [""], 0
     while pending and looked < _LOOKED:
         place = pending.pop()
-        folder = own_part(place, storage.list_folder(place))
+        folder = storage.list_folder(place)
+        if is_other_table(place, folder.folders):
+            return _InTheWay(place, is_table=True)
         looked += 1
-        data = next((info.path for info in folder.objects if parse_data_file(_name(info.path))), None)
+        own = own_part(place, folder)
+        data = next((info.path for info in own.objects if parse_data_file(_name(info.path))), None)
         if data is not None:
-            return data
-        pending.extend(path for path in folder.folders if not _name(path).startswith("."))
+            return _InTheWay(data, is_table=False)
+        pending.extend(path for path in own.folders if not _name(path).startswith("."))
     return None
 
 

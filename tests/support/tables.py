@@ -45,6 +45,12 @@ def make_inside(location: str, **arguments: Any) -> hudi.HudiTable:
         return make(location, **arguments)
 
 
+def make_around(location: str, *arguments: Any, **more: Any) -> hudi.HudiTable:
+    """A new table in a folder that has tables already, as programs make it that do not refuse this."""
+    with patch("pyhudi_core.opening.refuse_remains"):
+        return hudi.create_table(location, *arguments, **more)
+
+
 def reopen(table: hudi.HudiTable, **options: object) -> hudi.HudiTable:
     """Another handle of the same table with its own options; dots in keys are written as double underscores."""
     return hudi.open_table(

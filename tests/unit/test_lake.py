@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from support.disk import contents
+from support.tables import make_around
 
 import pyhudi as hudi
 from pyhudi.errors import (
@@ -129,7 +130,7 @@ def test_a_renamed_table_keeps_its_rows_history_and_indexes_and_is_written_on(la
 
 
 def test_a_rename_is_refused_before_anything_is_changed(lake: hudi.Lake) -> None:
-    lake.create("sales", ROWS.schema, "id")
+    make_around(lake.location_of("sales"), ROWS.schema, "id")
     Path(lake.location, "taken").write_text("a file")
     before = contents(lake.location)
     for name, new, kind, why in (
@@ -194,7 +195,7 @@ def test_upkeep_and_sql_take_a_lake(lake: hudi.Lake) -> None:
 
 
 def test_a_table_of_a_lake_is_dropped_and_the_others_stay(lake: hudi.Lake) -> None:
-    lake.create("sales", ROWS.schema, "id").upsert(ROWS)
+    make_around(lake.location_of("sales"), ROWS.schema, "id").upsert(ROWS)
     dropped = lake.drop("sales")
     assert dropped
     assert (dropped.location, lake.list()) == (lake.location_of("sales"), ("orders", "sales/eu"))

@@ -1,5 +1,5 @@
 """A table in the folder of another one, such as ``sales/eu`` in ``sales``: all that walks a table passes over it, all that walks a lake
-finds it, and no write of one goes into the folder of the other. None is made in the folder of a table: the outer table was made later."""
+finds it, and no write of one goes into the folder of the other. None is made in the folder of a table, or around one, by this project."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from support.disk import contents
-from support.tables import create_plain
+from support.tables import WITHOUT_METADATA_TABLE, create_plain, in_memory, make_around
 
 import pyhudi_core as hudi
-from pyhudi_core.errors import InvalidOptionError, TableError, UnsafePathError
+from pyhudi_core.errors import InvalidOptionError, TableError, TableExistsError, UnsafePathError
 from pyhudi_core.lake_tables import tables_below
 from pyhudi_core.runtime.system import SerialExecutor
 from pyhudi_core.storage.local import LocalStorage
@@ -27,7 +27,7 @@ def tables(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[hudi.HudiTab
     found = []
     for place, key in ((tmp_path / "sales" / "eu", 7), (tmp_path / "sales", 1)):
         by = {} if request.param is None else {"partition_by": request.param}
-        table = create_plain(str(place), SCHEMA, "id", **by)
+        table = make_around(str(place), SCHEMA, "id", options=WITHOUT_METADATA_TABLE, **by)
         table.upsert(pa.table({"id": [key], "region": ["us"]}, schema=SCHEMA))
         (place / ".pyhudi-1.tmp").write_bytes(b"")
         found.append(table)
@@ -78,7 +78,7 @@ NOT_HIVE = {"hoodie.datasource.write.hive_style_partitioning": "false"}
 
 
 def table_of_places(location: str, **options: str) -> hudi.HudiTable:
-    return hudi.create_table(location, PLACES, "id", ["land", "city"], options={**NOT_HIVE, **options})
+    return make_around(location, PLACES, "id", ["land", "city"], options={**NOT_HIVE, **options})
 
 
 def _row(key: int, land: str, city: str) -> pa.Table:
@@ -120,7 +120,7 @@ def test_a_table_below_a_partition_is_in_nobodys_way() -> None:
 def test_a_lake_in_a_folder_that_became_a_table_later_renames_its_tables(tmp_path: Path) -> None:
     lake = hudi.lake(tmp_path / "lake")
     lake.create("a", PLACES, "id").upsert(_row(1, "de", "bonn"))
-    root = create_plain(str(tmp_path), PLACES, "id", ["land", "city"])
+    root = make_around(str(tmp_path), PLACES, "id", ["land", "city"], options=WITHOUT_METADATA_TABLE)
 
     assert lake.rename("a", "b").scan().count() == 1
 
@@ -167,3 +167,37 @@ def test_no_table_is_made_in_the_folder_of_another_by_any_door(kind: str, tmp_pa
     assert contents(tmp_path) == before
     assert lake.list() == ("crm/orders", "other")
     assert outer.scan().count() == 1
+
+
+@pytest.mark.parametrize("kind", ["disk", "memory"])
+@pytest.mark.parametrize("inner", ["inner", "metadata", "de/bonn", "a/b/c/d"])
+def test_no_table_is_made_around_another_by_any_door(kind: str, inner: str, tmp_path: Path) -> None:
+    lake = hudi.lake(tmp_path / "lake" if kind == "disk" else in_memory())
+    table = lake.create(f"crm/orders/{inner}", PLACES, "id")
+    table.upsert(_row(1, "de", "bonn"))
+    before, place = contents(tmp_path), lake.location_of("crm/orders")
+    doors = (
+        lambda: hudi.create_table(place, PLACES, "id"),
+        lambda: hudi.create_table(place, PLACES, "id", exist_ok=True),
+        lambda: hudi.create_table(lake.location, PLACES, "id"),
+        lambda: lake.create("crm", PLACES, "id"),
+        lambda: lake.create_or_open("crm/orders", PLACES, "id"),
+        lambda: hudi.sql('CREATE TABLE crm."orders" (id BIGINT) USING hudi LOCATION ' + f"'{place}'", lake),
+    )
+    for number, door in enumerate(doors):
+        with pytest.raises(TableError, match=f"the table .*/crm/orders/{inner} is in this folder") as refused:
+            door()
+        assert "beside the other one" in str(refused.value.hint), number
+    assert contents(tmp_path) == before
+    assert lake.list() == (f"crm/orders/{inner}",)
+    table.drop()
+    assert lake.create("crm/orders", PLACES, "id").scan().count() == 0
+
+
+def test_a_table_that_has_tables_in_its_folder_exists(tmp_path: Path) -> None:
+    create_plain(f"{tmp_path}/lake/inner", PLACES, "id")
+    outer = make_around(f"{tmp_path}/lake", PLACES, "id", options=WITHOUT_METADATA_TABLE)
+
+    with pytest.raises(TableExistsError):
+        hudi.create_table(outer.location, PLACES, "id")
+    assert hudi.create_table(outer.location, PLACES, "id", exist_ok=True).location == outer.location

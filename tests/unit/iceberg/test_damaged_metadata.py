@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from pyiceberg.catalog.sql import SqlCatalog
 from support.disk import contents
 from support.iceberg_tables import data, made, same
+from support.tables import make_around
 
 import pyhudi_core as hudi
 from pyhudi_core.cli.main import main
@@ -243,7 +244,7 @@ def texts(*rows: str) -> pa.Table:
 
 def folders(place: Path, columns: str | list[str]) -> hudi.HudiTable:
     options = {"hoodie.datasource.write.hive_style_partitioning": "false", "hoodie.clean.automatic": "false"}
-    return hudi.create_table(str(place), texts("b").schema, "id", columns, options=options)
+    return make_around(str(place), texts("b").schema, "id", columns, options=options)
 
 
 @pytest.mark.parametrize("synced", [False, True], ids=["first sync", "later sync"])
