@@ -227,7 +227,9 @@ class RewriteRun(PlanRun[W, Rewritten]):
         settings = HandleSettings.of(
             self.transaction.requested_time, self.snapshot.schema, context.config, context.options.files
         )
-        return replace(settings, token_salt=plan_executors.salt_of(self.transaction.nonce))
+        self.transaction.tasks_apart = not self.how.engine.in_process
+        token_salt = plan_executors.salt_of(self.transaction.nonce)
+        return replace(settings, token_salt=token_salt, in_charge=self.transaction.in_charge)
 
 
 def _written(context: TableContext) -> tuple[str, ...]:

@@ -60,7 +60,7 @@ class Capabilities:
         one_clock: all writers, and the times of objects, use the same clock (a disk of one machine). Then a writer waits 1 ms after its reservation,
             otherwise ``hoodie.time.generator.max_expected_clock_skew_ms``.
         one_process: only one process can see the objects, so a lock in memory excludes every writer.
-        temporaries: a killed process can leave hidden files behind, which `Storage.sweep_temporaries` removes.
+        temporaries: a killed process can leave hidden files behind, which `Storage.sweep_temporaries` and `Storage.discard_unfinished` remove.
         parallel_calls: the number of concurrent calls that is faster than sequential calls, because each call waits for the network; it limits the
             threads of listings and deletions. 1: threads do not help.
         cheap_names: `Storage.list_names` does much less than `Storage.list_folder`, which asks for the facts of each object.
@@ -261,6 +261,13 @@ class Storage(Protocol):
         Returns their paths.
         """
         return []
+
+    def discard_unfinished(self, paths: Iterable[str]) -> None:
+        """Remove the unfinished files of these objects, also if a running process writes them: the process then fails to publish its file.
+
+        A folder with such objects is listed. A bucket has no unfinished files.
+        """
+        return
 
     def remove_empty_folders(self, folder: str) -> None:
         """Remove the empty folders at and below a folder. A bucket has no empty folders."""

@@ -123,6 +123,9 @@ class StorageBelow(Storage):
         swept = self._call(self.parent.sweep_temporaries, self._folder(folder), older_than_ms, now_ms, deep)
         return [self._own_path(path) for path in swept]
 
+    def discard_unfinished(self, paths: Iterable[str]) -> None:
+        self._call(self.parent.discard_unfinished, [self._path(path) for path in paths])
+
     def remove_empty_folders(self, folder: str) -> None:
         self._call(self.parent.remove_empty_folders, self._folder(folder))
 

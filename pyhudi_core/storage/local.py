@@ -11,7 +11,7 @@ import builtins
 import fcntl
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -215,6 +215,16 @@ class LocalStorage(Storage):
                 paths = [os.path.join(parent, name) for name in own if files.is_temporary(name)]
                 swept.extend(path for path in paths if files.remove_if_abandoned(path, before_ns))
         return sorted(os.path.relpath(path, self._real_root) for path in swept)
+
+    def discard_unfinished(self, paths: Iterable[str]) -> None:
+        named: dict[str, set[str]] = {}
+        for path in paths:
+            folder, _, name = path.rpartition("/")
+            named.setdefault(folder, set()).add(name)
+        for folder, names in sorted(named.items()):
+            with self._errors(folder):
+                for temporary in files.temporaries_of(self._folder(folder), names):
+                    files.remove_quietly(temporary)
 
     def remove_empty_folders(self, folder: str) -> None:
         with self._errors(folder):

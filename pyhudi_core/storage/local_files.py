@@ -1,8 +1,9 @@
 """Create files on a POSIX disk: write under a temporary name, fsync, then publish in one atomic step (rename or link).
 
 A temporary file is in the folder of the final file, because rename and link cannot cross file systems. Its name begins with ``.pyhudi-`` and ends
-with ``.tmp``; listings omit it. A killed process leaves temporary files behind, so abandoned ones can be removed. Hadoop keeps a checksum of ``name``
-in ``.name.crc`` and refuses a file that does not match it, so an old checksum file is removed before the file is published.
+with ``.tmp``; listings omit it. Between them are a digest of the final name, by which the temporary files of a given file are found, and a random
+number. A killed process leaves temporary files behind, so abandoned ones can be removed. Hadoop keeps a checksum of ``name`` in ``.name.crc`` and
+refuses a file that does not match it, so an old checksum file is removed before the file is published.
 
 Arrow reads and writes streams inside of its own code, so a Parquet writer or an Arrow reader raises errors of the operating system. These become
 errors of the package, too: in `_Sink` for writes, and at the end of the ``with`` block of `LocalInputFile` for reads.
@@ -12,9 +13,11 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import io
 import os
 import stat
+from collections.abc import Iterable
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
@@ -125,8 +128,24 @@ def remove_if_abandoned(path: str, before_ns: int) -> bool:
 
 def temporary_beside(path: str) -> str:
     """Return a unique temporary name in the folder of the path."""
-    folder, slash, _ = path.rpartition("/")
-    return f"{folder}{slash}{_TEMPORARY[0]}{os.urandom(16).hex()}{_TEMPORARY[1]}"
+    folder, slash, name = path.rpartition("/")
+    return f"{folder}{slash}{_front(name)}{os.urandom(8).hex()}{_TEMPORARY[1]}"
+
+
+def temporaries_of(folder: str, names: Iterable[str]) -> list[str]:
+    """Return the temporary files in a folder that would get one of these names."""
+    fronts = {_front(name) for name in names}
+    length = len(_front(""))
+    try:
+        there = os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return [f"{folder}/{name}" for name in sorted(there) if name[:length] in fronts and is_temporary(name)]
+
+
+def _front(name: str) -> str:
+    """Return the begin of the temporary names of a file with this name."""
+    return f"{_TEMPORARY[0]}{hashlib.blake2b(os.fsencode(name), digest_size=8).hexdigest()}-"
 
 
 def remove_checksum(path: str) -> None:

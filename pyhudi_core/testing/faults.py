@@ -68,6 +68,7 @@ FAULTS: dict[str, tuple[Fault, ...]] = {
     "close_output": (*_WRITE_FAULTS, *_TORN),
     "abort_output": _SEND_FAULTS,
     "sweep": _SEND_FAULTS,
+    "discard": _SEND_FAULTS,
 }
 """The possible faults of each verb. An unfinished file is opened, sent, and closed or aborted."""
 

@@ -275,6 +275,17 @@ class SimStorage(Storage):
         self._scheduler.saw(stable_hash(" ".join(old)))
         return old
 
+    def discard_unfinished(self, paths: Iterable[str]) -> None:
+        """Remove the hidden files of these objects, also those of running writers, as the local disk does."""
+        wanted = {*paths}
+        if not self._profile.tears or not any(left.path in wanted for left in self.unfinished.values()):
+            return
+        raise_before(self._visit("discard", "", True), "")
+        gone = [name for name, left in sorted(self.unfinished.items()) if left.path in wanted]
+        for name in gone:
+            del self.unfinished[name]
+        self._scheduler.saw(stable_hash(" ".join(gone)))
+
     def begin_file(self, path: str) -> str:
         """Begin an unfinished file; return its name until it is closed."""
         actor = self._scheduler.actor
@@ -291,8 +302,14 @@ class SimStorage(Storage):
         self.unfinished.pop(name, None)
 
     def publish(self, path: str, data: bytes, name: str) -> ObjectInfo:
-        """Close an unfinished file."""
-        return self._write("close_output", path, data, lambda: self.end_file(name))
+        """Close an unfinished file. Raises `StorageError` if somebody has discarded it, as a disk does; a bucket keeps it."""
+
+        def is_there() -> None:
+            if self._profile.tears and name not in self.unfinished:
+                raise StorageError("The unfinished file was removed", table=self.location, path=path)
+            self.end_file(name)
+
+        return self._write("close_output", path, data, is_there)
 
     def _found(self, path: str, fault: Fault | None) -> SimObject | None:
         stale = fault is Fault.STALE_MISS and self._journal.is_new(path, self.stale_operations)

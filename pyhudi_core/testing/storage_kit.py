@@ -258,6 +258,7 @@ class StorageKit:
         assert storage.list_folder("t").folders == ()
         assert _paths(storage, "") == ["t/c"]
         assert storage.list_hidden("t") == ()
+        storage.discard_unfinished(["t/c", "t/unknown/d"])
         assert storage.sweep_temporaries("", 0, 5_000_000_000_000) == []
         assert _paths(storage, "") == ["t/c"]
 

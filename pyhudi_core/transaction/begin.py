@@ -32,6 +32,7 @@ from pyhudi_core.storage.base import ObjectInfo
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import heartbeat, layout, markers
 from pyhudi_core.transaction.heartbeat import Heartbeat
+from pyhudi_core.transaction.late_tasks import InCharge, LateFiles
 from pyhudi_core.transaction.publication import creating
 
 _log = logging.getLogger(__name__)
@@ -101,6 +102,8 @@ class Transaction:
         start: the timeline that the write of the transaction reads.
         companions: the timelines of the companion tables, loaded together with ``start``.
         markers: the marker files, if only this process creates marker files, and listed them after the last marker file was created.
+        tasks_apart: whether tasks of the transaction run in other processes, and may outlive it.
+        late: what the commit removes of such tasks.
         swept: whether the staged bytes are removed.
     """
 
@@ -111,6 +114,8 @@ class Transaction:
     heartbeat: Heartbeat
     companions: tuple[Timeline, ...] = ()
     markers: tuple[str, ...] | None = None
+    tasks_apart: bool = False
+    late: LateFiles | None = None
     swept: bool = False
 
     @property
@@ -120,6 +125,11 @@ class Transaction:
     @property
     def token(self) -> str:
         return f"{self.requested_time}-{self.nonce}"
+
+    @property
+    def in_charge(self) -> InCharge | None:
+        """Return this process, as tasks in other processes see it; None without such tasks."""
+        return InCharge(self.requested_time, self.nonce) if self.tasks_apart else None
 
     @property
     def inflight(self) -> Instant:

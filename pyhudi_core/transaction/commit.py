@@ -537,6 +537,8 @@ def _clean_up(transaction: Transaction, finishing: _Finishing) -> None:
             plan_executors.forget(context, transaction.requested_time)
         # The heartbeat is removed last: after a crash of this clean-up, the heartbeat leads the next writer to the leftovers.
         transaction.heartbeat.stop(context)
+        if transaction.late is not None:
+            transaction.late.remove(context, transaction.requested_time)
 
     tidy_up(_named(transaction), context.table, remove)
 
@@ -552,12 +554,14 @@ def _sweep(transaction: Transaction, finishing: _Finishing) -> None:
     def remove() -> None:
         transaction.heartbeat.handle.cancel()
         listed = each(storage, executor, lambda place: markers.files_below(place, transaction.requested_time), places)
+        if transaction.late is not None:
+            transaction.late.note(context, transaction.requested_time, listed[-1])  # the table itself is the last place
         listed += [[place.from_root(path) for path in found or ()] for place, found in known]
         staged = [finishing.staged, *map(finishing.attached, range(len(finishing.attachments)))]
         staged += [companion.staged for companion in finishing.companions]
         storage.delete_many([*(path for paths in listed for path in paths), *staged])
         for place in (context, *(companion.context for companion in finishing.companions)):
-            place.storage.remove_empty_folders(layout.markers(transaction.requested_time))
+            markers.remove_folder(place.storage, transaction.requested_time)
 
     finishing.swept = tidy_up(_named(transaction), context.table, remove)
 

@@ -39,7 +39,7 @@ class LeftByExecutors:
         for left in self.at_companions:
             left.remove()
         contained = context.protections.path_containment
-        removal.delete_data_files(context.storage, self.data_files, contained=contained)
+        removal.delete_given_up(context.storage, self.data_files, contained=contained)
         context.storage.delete_many(self.markers)
-        context.storage.remove_empty_folders(layout.markers(self.requested_time))
+        marked.remove_folder(context.storage, self.requested_time)
         context.root.delete_many(self.staged)

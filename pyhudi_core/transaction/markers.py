@@ -21,6 +21,9 @@ from pyhudi_core.transaction import layout, removal
 
 _SERVER_TYPE, _SERVER = "MARKERS.type", b"TIMELINE_SERVER_BASED"
 
+_LATE_MS = 1 << 42
+"""A time later than all files (in the year 2109): every unfinished marker counts as old. A process that still writes one writes it again."""
+
 WRITES = (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT)
 """The pending actions of writes. Table services have other actions."""
 
@@ -91,7 +94,7 @@ def remove_leaks(
     found = announced(context.storage, requested_time, listed)
     leaked = [path for path in found if path not in wanted and is_own(path)]
     if leaked:
-        removal.delete_data_files(context.storage, leaked, contained=context.protections.path_containment)
+        removal.delete_given_up(context.storage, leaked, contained=context.protections.path_containment)
     return leaked
 
 
@@ -108,7 +111,14 @@ def files_below(place: TableContext, requested_time: str) -> list[str]:
 def remove(storage: Storage, requested_time: str) -> None:
     """Remove an instant's markers."""
     storage.delete_many(marker_files(storage, requested_time))
-    storage.remove_empty_folders(layout.markers(requested_time))
+    remove_folder(storage, requested_time)
+
+
+def remove_folder(storage: Storage, requested_time: str) -> None:
+    """Remove the folder of an instant's markers, if it has no marker any more. Markers that a killed process did not finish are removed first."""
+    folder = layout.markers(requested_time)
+    storage.sweep_temporaries(folder, 0, _LATE_MS)
+    storage.remove_empty_folders(folder)
 
 
 def remove_some(storage: Storage, requested_time: str, paths: Collection[str]) -> None:
@@ -131,9 +141,9 @@ class LeftAtCompanion:
 
     def remove(self) -> None:
         """Remove these files. The timeline files are removed last, because they show the next process that a crash interrupted the removal."""
-        removal.delete_data_files(self.storage, self.data_files)
+        removal.delete_given_up(self.storage, self.data_files)
         self.storage.delete_many(self.markers)
-        self.storage.remove_empty_folders(layout.markers(self.requested_time))
+        remove_folder(self.storage, self.requested_time)
         for path in self.instants:
             self.storage.delete(path)
 
@@ -176,7 +186,7 @@ def remove_late_at_companions(context: TableContext, requested_time: str) -> Non
     """Remove files that a writer created in a companion table after another process had rolled the instant back in that table."""
     for place in context.companions:
         if place.folder.load().find(requested_time) is None:
-            removal.delete_data_files(place.storage, files_of(context.at(place), requested_time))
+            removal.delete_given_up(place.storage, files_of(context.at(place), requested_time))
             remove(place.storage, requested_time)
 
 

@@ -28,7 +28,7 @@ from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import heartbeat, layout, markers, metadata_removal
+from pyhudi_core.transaction import heartbeat, late_tasks, layout, markers, metadata_removal
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.decision import (
     OutcomeUnknown,
@@ -205,15 +205,19 @@ def give_up(transaction: Transaction) -> None:
     # Without any executor the plan was removed, or has ended: no other process has a pending commit in the companion tables.
     if owned or executor is None:
         markers.remove_at_companions(context, time)
+    unwanted: list[str] = []
     for there in (context, *map(context.at, context.companions)):
         named = _named(there, time)
         if completed and named is None:
             continue  # the table's commit is archived, so the timeline does not show which files it names
         own = markers.remove_leaks(there, time, named or (), partial(is_own, transaction))
         markers.remove_some(there.storage, time, own)
+        unwanted += own if there is context else ()
     context.root.delete_many(info.path for info in context.root.list(layout.staged(time, transaction.nonce)))
     if owned and not completed and _beats_for(context, time, transaction.nonce):
         context.root.delete(layout.heartbeat(time))
+    if transaction.tasks_apart and not completed:
+        late_tasks.remove_again(context, time, unwanted, partial(is_own, transaction))
 
 
 def _publish_completion(context: TableContext, requested_time: str) -> None:

@@ -27,8 +27,13 @@ def delete_data_files(
     Raises `UnsafePathError` before anything is deleted if a path leaves the table or does not name a data file, and `DeletesFailedError` if the
     storage could not delete some files.
     """
-    if not contained:  # for tests that show why the checks below are needed
+    if not contained:  # for tests that show why the checks of `_safe` are needed
         return _delete(storage, list(paths), gone)
+    return _delete(storage, _safe(paths), gone)
+
+
+def _safe(paths: Iterable[str]) -> list[str]:
+    """Return the paths if each of them names a data file of the table. Raises `UnsafePathError`."""
     safe = [safe_relative_path(path) for path in paths]
     wrong = [path for path in safe if parse_data_file(split(path)[1]) is None or path.startswith(".hoodie/")]
     if wrong:
@@ -37,7 +42,18 @@ def delete_data_files(
             path=wrong[0],
             hint="Nothing was deleted; the markers or the plan that name them are damaged.",
         )
-    return _delete(storage, safe, gone)
+    return safe
+
+
+def delete_given_up(storage: Storage, paths: Iterable[str], *, contained: bool = True) -> list[str]:
+    """Delete data files of a write that has ended without them, also if they are unfinished. Returns the paths, in order.
+
+    A process that still writes such a file cannot publish it afterwards. Raises as `delete_data_files`.
+    """
+    given_up = list(paths)
+    if given_up and storage.capabilities.temporaries:
+        storage.discard_unfinished(_safe(given_up) if contained else given_up)
+    return delete_data_files(storage, given_up, contained=contained)
 
 
 def delete_leftovers(

@@ -18,7 +18,7 @@ from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.storage.base import ObjectInfo
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import begin, group, heartbeat, layout, markers, plan_executors, removal
+from pyhudi_core.transaction import begin, group, heartbeat, late_tasks, layout, markers, plan_executors, removal
 from pyhudi_core.transaction.begin import TableSeen, Transaction
 from pyhudi_core.transaction.commit import finish
 from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, Terms, decide, publish_decided, staged_intent
@@ -298,7 +298,7 @@ def sweep_late_files(context: TableContext, requested: Instant) -> None:
         found = context.folder.archived(timeline, requested.requested_time, requested.action)
     if found is not None:
         return  # the write completed after all, or the rollback has not ended: the process of the rollback sweeps at the end
-    removal.delete_data_files(context.storage, markers.files_of(context, requested.requested_time))
+    removal.delete_given_up(context.storage, markers.files_of(context, requested.requested_time))
     markers.remove(context.storage, requested.requested_time)
     there = context if context.companions else reopened(context)
     markers.remove_late_at_companions(there, requested.requested_time)
@@ -310,7 +310,7 @@ def _execute(transaction: Transaction, victim: Instant) -> Instant:
     there = context if context.companions else reopened(context)
     markers.remove_at_companions(there, victim.requested_time, completed=True)
     paths = markers.files_of(context, victim.requested_time)
-    removal.delete_data_files(context.storage, paths)
+    removal.delete_given_up(context.storage, paths)
     metadata = metadata_record(context, victim, paths)
 
     def encode(notes: object) -> bytes:
@@ -355,9 +355,12 @@ def _forget(context: TableContext, victim: Instant) -> None:
 
     The completed rollback still names the write.
     """
+    time = victim.requested_time
+    unwanted = markers.announced(context.storage, time)
     for state in (State.INFLIGHT, State.REQUESTED):
-        context.storage.delete(context.folder.file(Instant(victim.requested_time, victim.action, state)))
-    _sweep_own(context, victim.requested_time)
+        context.storage.delete(context.folder.file(Instant(time, victim.action, state)))
+    _sweep_own(context, time)
+    late_tasks.remove_again(context, time, unwanted)
 
 
 def _sweep_own(context: TableContext, requested_time: str) -> None:

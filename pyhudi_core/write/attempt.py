@@ -40,6 +40,7 @@ from pyhudi_core.transaction.commit import Attachment, Finished, Gate, complete
 from pyhudi_core.transaction.companion import CompanionCommit
 from pyhudi_core.transaction.decision import Check, PreparationNeeded, look_ahead
 from pyhudi_core.transaction.group import Member
+from pyhudi_core.transaction.late_tasks import LateFiles
 from pyhudi_core.transaction.record import RecordedChanges
 from pyhudi_core.write.column_numbers import Numbers, numbers_after
 from pyhudi_core.write.prepare import Prepared
@@ -328,9 +329,11 @@ def _remove_leaks(attempt: Attempt) -> None:
 
     def own() -> None:
         listed = markers.marker_files(context.storage, time)
-        markers.remove_leaks(context, time, attempt.metadata.paths, is_own, listed)
+        leaked = markers.remove_leaks(context, time, attempt.metadata.paths, is_own, listed)
         if alone:
             transaction.markers = tuple(listed)
+        elif transaction.tasks_apart:
+            transaction.late = LateFiles(frozenset(attempt.metadata.paths), frozenset(listed), leaked)
 
     def of_part(part: CompanionCommit) -> None:
         listed = markers.marker_files(part.context.storage, time)

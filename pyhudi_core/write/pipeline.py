@@ -313,6 +313,7 @@ class WriteJob:
         config, schema, transaction = self.snapshot.config, self.prepared.schema, self.transaction
         context = transaction.context
         settings = HandleSettings.of(transaction.requested_time, schema, config, self.options.files)
+        transaction.tasks_apart = not self.engine.in_process
         deletes = self.operation is OperationType.DELETE
         updates = config.generates_keys and self.operation in UPDATING
         return replace(
@@ -329,6 +330,7 @@ class WriteJob:
             changes=self._change_form(),
             evolution=self._evolution,
             early=self._early_check(),
+            in_charge=transaction.in_charge,
         )
 
     def _early_check(self) -> EarlyCheck | None:

@@ -214,14 +214,10 @@ NOT_CRASHED: dict[tuple[str, str], str] = {
         "transaction/publication.py:replace_once",
         "put_if_absent",
     ): "of a new file of a decision whose process is gone; the slow case metadata_table_made crashes it",
-    (
-        "write/handles/append.py:_open",
-        "open_output",
-    ): "of merge-on-read tables, which test_merge_on_read_crashes.py crashes at every call",
-    (
-        "write/handles/change_log.py:_write",
-        "open_output",
-    ): "of tables with change data capture, which test_change_log_crashes.py crashes at every call",
+    **dict.fromkeys(
+        [("transaction/late_tasks.py:refuse_end", "get"), ("transaction/late_tasks.py:watched", "open_output")],
+        "of tasks of Spark, which tests/unit/transaction/test_late_tasks.py ends at each step",
+    ),
     **dict.fromkeys(
         (
             ("transaction/plan_executors.py:newest_executor", "list"),
@@ -246,10 +242,6 @@ NOT_CRASHED: dict[tuple[str, str], str] = {
         ),
         "of plans with definitions of indexes, which test_column_indexes_interleaved.py crashes at every call",
     ),
-    (
-        "write/handles/log_compact.py:_write",
-        "open_output",
-    ): "of log compactions, which test_log_compaction_interleaved.py crashes at every call",
     ("transaction/plan_executors.py:_foreign", "head"): "only after a Hudi process that began to execute a plan",
     ("timeline/history.py:exists", "head"): "asked by the doctor alone, who changes nothing",
     ("timeline/history.py:exists", "list"): "asked by the doctor alone, who changes nothing",

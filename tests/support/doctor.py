@@ -33,6 +33,7 @@ WRITES = (
     "delete_many",
     "delete_if_match",
     "open_output",
+    "discard_unfinished",
     "remove_empty_folders",
     "sweep_temporaries",
 )

@@ -93,7 +93,7 @@ def undo(context: TableContext, undone: Undone) -> None:
     states = {other for other in Action if other.completes_as is action}  # a completed compaction is a commit
     files = files_of_instant(context.folder, undone.requested_time, states)
     remove_files(context.folder, [file for file in files if file.is_completed])
-    removal.delete_data_files(context.storage, undone.files, contained=context.protections.path_containment)
+    removal.delete_given_up(context.storage, undone.files, contained=context.protections.path_containment)
     if action is Action.REPLACECOMMIT and has_consistent_hashing(context):
         # Hudi's writers would use the ranges of hashes as soon as one of the buckets has a base file.
         partitions = {path.rpartition("/")[0] for path in undone.files}

@@ -151,10 +151,11 @@ class AppendHandle:
         token = new_token(self._context.task, runtime.ids, salt=settings.salt)
         name = LogFileName(bucket.file_id, settings.requested_time, 1, token)
         path = join(bucket.partition, str(name))
+        self._context.refuse_end()
         markers.create(runtime.storage, settings.requested_time, path, "CREATE")
         if settings.early is not None:
             settings.early.refuse(runtime.storage, runtime.clock, bucket.partition, bucket.file_id)
-        self._output = runtime.storage.open_output(path)
+        self._output = self._context.open_output(path)
         return name
 
     def _positions(self, rows: pa.Table) -> pa.Array | None:

@@ -44,8 +44,9 @@ from pyhudi_core.model.schema import to_avro
 from pyhudi_core.options import FileOptions
 from pyhudi_core.runtime.base import Clock, Executor, Ids, Runtime
 from pyhudi_core.runtime.system import RandomIds, SerialExecutor, SystemClock
-from pyhudi_core.storage.base import Storage, StorageSpec
+from pyhudi_core.storage.base import OutputFile, Storage, StorageSpec
 from pyhudi_core.storage.opening import storage_from_spec
+from pyhudi_core.transaction.late_tasks import InCharge
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +141,7 @@ class HandleSettings:
         known_only: every row is a version of a stored row; its key was generated earlier.
         config: the properties of the table, for the values of partition columns that base files lack.
         evolution: the names of the columns in older files, if columns have numbers.
+        in_charge: the process of the write; None if the tasks run in this process, so that none outlives the write.
     """
 
     requested_time: str
@@ -166,6 +168,7 @@ class HandleSettings:
     known_only: bool = False
     config: TableConfig | None = None
     evolution: Evolution | None = None
+    in_charge: InCharge | None = None
 
     @property
     def updates_only(self) -> bool:
@@ -228,6 +231,17 @@ class HandleContext:
     changes: list[KeyChange] | None = None
     _next: int = field(default=0)
     _encoded: pa.Schema | None = None
+
+    def refuse_end(self) -> None:
+        """Raise `CommitAbortedError` if this task outlives its write. Call this before a file is announced, or opened long after that."""
+        if self.settings.in_charge is not None:
+            self.settings.in_charge.refuse_end(self.runtime.storage)
+
+    def open_output(self, path: str) -> OutputFile:
+        """Open an announced data file. If the task outlives its write, the close of the file raises `CommitAbortedError`, and the file is gone."""
+        if self.settings.in_charge is not None:
+            return self.settings.in_charge.watched(self.runtime.storage, path)
+        return self.runtime.storage.open_output(path)
 
     def next_numbers(self, count: int) -> pa.Array:
         """Return values of ``_hoodie_commit_seqno`` for the next rows: ``<requested time>_<task>_<row>``."""

@@ -67,7 +67,8 @@ class ChangeLog:
             return
         if self._writer is None:
             storage = self.context.runtime.storage
+            self.context.refuse_end()
             markers.create(storage, self.context.settings.requested_time, self.path, "CREATE")
-            self._output = storage.open_output(self.path)
+            self._output = self.context.open_output(self.path)
             self._writer = ChangeWriter(self._output.stream, self.form)
         self._writer.write(op, before, after)

@@ -48,8 +48,9 @@ class LogCompactor:
         settings, storage = context.settings, context.runtime.storage
         token = new_token(context.task, context.runtime.ids, salt=settings.salt, of=settings.token_salt)
         path = join(piece.partition, str(LogFileName(piece.file_id, settings.requested_time, 1, token)))
+        context.refuse_end()
         markers.create(storage, settings.requested_time, path, "CREATE")
-        output = storage.open_output(path)
+        output = context.open_output(path)
         try:
             # Name all logs, also the logs that an earlier log compaction replaced: the list in its log is replaced together with this log.
             times = tuple(dict.fromkeys(log.name.requested_time for log in reversed(piece.logs)))

@@ -49,11 +49,13 @@ class NewFile:
         `announce`.
         """
         settings, runtime = context.settings, context.runtime
+        if announced is not None:
+            context.refuse_end()
         name = announced or cls.announce(context, {file_id: partition}, "MERGE" if previous else "CREATE")[file_id]
         path = join(partition, str(name))
         if previous and settings.early is not None:
             settings.early.refuse(runtime.storage, runtime.clock, partition, file_id)
-        output = runtime.storage.open_output(path)
+        output = context.open_output(path)
         known = previous.bloom() if previous is not None else None
         if previous is not None and known is not None and settings.bloom.outgrown(known, previous.rows + incoming):
             known = None
@@ -74,6 +76,7 @@ class NewFile:
     def announce(cls, context: HandleContext, partitions: Mapping[str, str], kind: str) -> dict[str, BaseFileName]:
         """Choose the names of files, and create their markers. ``partitions`` and the returned names are by file id."""
         storage, settings = context.runtime.storage, context.settings
+        context.refuse_end()
         names = {file_id: _name(context, file_id) for file_id in partitions}
         paths = [join(partitions[file_id], str(name)) for file_id, name in names.items()]
         if settings.marked_together and names:

@@ -172,7 +172,7 @@ def test_a_read_only_storage_refuses_whatever_changes_something(tmp_path: Path) 
     changing = {
         name
         for name in dir(LocalStorage)
-        if name.startswith(("put", "delete", "remove", "sweep")) or name == "open_output"
+        if name.startswith(("put", "delete", "remove", "sweep", "discard")) or name == "open_output"
     }
     assert not {name for name in changing - set(WRITES) if hasattr(storage, name)}, (
         "a new way to write reaches the doctor"

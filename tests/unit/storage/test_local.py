@@ -210,6 +210,7 @@ OF_FOLDERS: dict[str, Callable[[LocalStorage, str], object]] = {
     "list_names": lambda storage, path: storage.list_names(path),
     "list_hidden": lambda storage, path: storage.list_hidden(path),
     "sweep_temporaries": lambda storage, path: storage.sweep_temporaries(path, 0, 0),
+    "discard_unfinished": lambda storage, path: storage.discard_unfinished([f"{path}/name"]),
     "remove_empty_folders": lambda storage, path: storage.remove_empty_folders(path),
 }
 ALL = READS | WRITES | OF_FOLDERS

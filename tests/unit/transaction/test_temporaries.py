@@ -10,6 +10,7 @@ from support.killing import killed_in_the_middle
 from support.tables import make, orders, rows
 
 import pyhudi_core as hudi
+from pyhudi_core.errors import StorageError
 from pyhudi_core.storage.local import LocalStorage
 
 HOUR_MS = 3_600_000
@@ -27,7 +28,7 @@ def age(location: str) -> None:
 
 
 @pytest.mark.row("T3")
-@pytest.mark.parametrize("part", [".parquet", "/staged/", ".inflight", ".heartbeat/"])
+@pytest.mark.parametrize("part", ["/staged/", ".inflight", ".heartbeat/"])
 def test_what_a_writer_killed_in_the_middle_of_a_file_left_is_swept_by_the_next(location: str, part: str) -> None:
     make(location).upsert(orders((1, "a", 1.0)))
     killed_in_the_middle(location, part, orders((1, "a", 2.0), (2, "b", 2.0)))
@@ -41,6 +42,34 @@ def test_what_a_writer_killed_in_the_middle_of_a_file_left_is_swept_by_the_next(
     assert hidden(location) == []
     assert not list(Path(location).rglob("unswept/*")), "nothing is left to remember"
     assert rows(table, "id", "price") == [(1, 1.0), (3, 3.0), (4, 4.0)]
+
+
+@pytest.mark.parametrize("part", ["/table/day=a/", "/.temp/"], ids=["a data file", "a marker"])
+def test_what_a_writer_killed_in_the_middle_of_a_data_file_left_is_removed_by_the_next_write(
+    location: str, part: str
+) -> None:
+    make(location).upsert(orders((1, "a", 1.0)))
+    killed_in_the_middle(location, part, orders((1, "a", 2.0)))
+    [left] = hidden(location)
+    assert part in f"/table/{left}"
+    table = hudi.open_table(location, {"fsync": "false"})
+    table.upsert(orders((3, "c", 3.0)))
+    assert hidden(location) == []
+    assert not list(Path(location, ".hoodie/.temp").iterdir())
+    assert rows(table, "id", "price") == [(1, 1.0), (3, 3.0)]
+
+
+def test_a_file_that_is_given_up_gets_no_name_and_other_unfinished_files_stay(location: str) -> None:
+    storage = LocalStorage(location, fsync=False)
+    given_up, other = storage.open_output("day=a/given-up"), storage.open_output("day=a/other")
+    storage.discard_unfinished(["day=a/given-up", "day=b/nothing"])
+    assert len(hidden(location)) == 1
+    with pytest.raises(StorageError):
+        given_up.close()
+    other.stream.write(b"rows")
+    other.close()
+    assert [info.path for info in storage.list("")] == ["day=a/other"]
+    assert hidden(location) == []
 
 
 def test_a_file_that_a_living_writer_has_open_is_not_swept_however_old(location: str) -> None:
