@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pyarrow as pa
 import pytest
-from support.dagster_dev import DagsterDev, until
+from support.dagster_dev import DagsterDev, end, until
 
 import pyhudi_core as hudi
 
@@ -88,6 +88,48 @@ def test_a_killed_run_worker_is_retried_and_its_orphan_publishes_nothing(tmp_pat
         assert [row["id"] for row in table.scan(columns=["id"]).to_arrow().to_pylist()] == [2]
         (commit,) = table.timeline.commits
         assert table.commit_metadata(commit).extra["dagster.run_id"] == retry["runId"]
+
+
+SLOW = """
+import os, time
+from pathlib import Path
+import dagster as dg
+import pyarrow as pa
+from pyhudi_dagster import HudiLakeResource, hudi_asset
+
+HERE = Path(os.environ["DAGSTER_HOME"])
+
+@hudi_asset(record_key="id", ordering="ts")
+def slow(context: dg.AssetExecutionContext):
+    if "dagster/parent_run_id" not in context.run.tags:
+        (HERE / "begun").touch()
+        time.sleep(3600)
+    return pa.table({"id": [1], "ts": [1]})
+
+lake = HudiLakeResource(warehouse=str(HERE / "lake"))
+defs = dg.Definitions(assets=[slow], resources={"lake": lake})
+"""
+
+
+def test_a_run_is_retried_after_all_processes_of_dagster_were_killed_at_once(tmp_path: Path) -> None:
+    """As after a machine without power: nobody is left who reports the end of the run, and the run holds the slot of the table's pool."""
+    dev = DagsterDev(tmp_path, {"defs.py": SLOW})
+    settings = tmp_path / "dagster.yaml"
+    settings.write_text(
+        settings.read_text().replace("run_monitoring:\n", "run_monitoring:\n  poll_interval_seconds: 5\n")
+    )
+    with dev.running():
+        first = dev.launch("slow")
+        until((tmp_path / "begun").exists, what="the step")
+        children = dev.children()
+        assert dev.process is not None
+        dev.process.kill()
+        end(children)
+    with dev.running():
+        assert dev.ended(first) == "FAILURE"
+        retry = until(lambda: next((run for run in dev.runs() if run["parentRunId"] == first), None), what="the retry")
+        assert dev.ended(retry["runId"]) == "SUCCESS"
+    assert hudi.open_table(str(tmp_path / "lake" / "slow")).scan().count() == 1
 
 
 def test_a_worker_killed_after_its_commit_is_retried_and_the_retry_adopts_it(tmp_path: Path) -> None:
