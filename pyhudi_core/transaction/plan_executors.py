@@ -17,12 +17,12 @@ executors.
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
 from pyhudi_core.errors import CommitAbortedError, ObjectNotFoundError
+from pyhudi_core.model.bounded_json import PROTOCOL_BYTES, parse_json
 from pyhudi_core.model.file_names import parse_data_file, split
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
 from pyhudi_core.opened_table.table_context import TableContext
@@ -89,7 +89,7 @@ def newest_executor(context: TableContext, requested_time: str) -> PlanExecutor 
     if not paths:
         return None
     try:
-        found = json.loads(context.root.get(paths[-1]))
+        found = parse_json(context.root.get(paths[-1]), PROTOCOL_BYTES)
         return PlanExecutor(int(paths[-1].rpartition("/")[2]), str(found["nonce"]), str(found["process"]))
     except ObjectNotFoundError:
         return None  # the execution has ended between the two calls
