@@ -6,7 +6,6 @@ elsewhere is not seen. Hudi's readers need none of this.
 
 from __future__ import annotations
 
-import json
 import re
 import zlib
 from collections.abc import Iterable
@@ -18,6 +17,7 @@ from pyhudi_core.doctor.listing import Listed
 from pyhudi_core.errors import CorruptAvroError, ObjectNotFoundError
 from pyhudi_core.iceberg import manifests, retention, table_metadata
 from pyhudi_core.iceberg.table_metadata import AGAIN, ANEW, FOLDER, UNREADABLE, TableMetadata, is_metadata, version_path
+from pyhudi_core.model.bounded_json import parse_json
 
 _AREA = Area.FILES
 _OF_CATALOG = re.compile(rf"{FOLDER}/(registered|[0-9]{{1,18}})-[^/]*\.metadata\.json")
@@ -65,7 +65,7 @@ def _own(exam: Examination, number: int) -> TableMetadata | None:
     """Return the table's own version; None, with a finding, for one that is lost or damaged, or that another program has changed."""
     path = version_path(number)
     try:
-        found = TableMetadata(0, json.loads(exam.storage.get(path)))
+        found = TableMetadata(0, parse_json(exam.storage.get(path)))
         what = table_metadata.foreign(found)
     except ObjectNotFoundError:
         if table_metadata.newest_version(exam.storage) == number:  # otherwise syncs have deleted it meanwhile
@@ -86,7 +86,7 @@ def _examine_catalog(exam: Examination, path: str) -> None:
         body = exam.storage.get(path)
         if path.endswith(".gz.metadata.json"):
             body = zlib.decompressobj(_GZIP).decompress(body, exam.limits.metadata_bytes)
-        what = table_metadata.foreign(TableMetadata(0, json.loads(body)))
+        what = table_metadata.foreign(TableMetadata(0, parse_json(body)))
     except (*UNREADABLE, zlib.error) as error:
         what = f"A catalog's version of the table cannot be read: {error!s:.200}"
         exam.add(FindingKind.ICEBERG_FOREIGN, what, path, what_to_do=ANEW)

@@ -15,6 +15,7 @@ from typing import Any
 
 from pyhudi_core.errors import CorruptionError, ObjectNotFoundError, UnsupportedTableError
 from pyhudi_core.iceberg.columns import IcebergColumns
+from pyhudi_core.model.bounded_json import parse_json
 from pyhudi_core.model.instant import is_time
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.transaction.publication import create_once
@@ -126,7 +127,7 @@ def is_ours(storage: Storage) -> bool:
     """Say whether the folder ``metadata`` has Iceberg metadata of this project. Changes nothing."""
     number = _hint(storage)
     try:
-        return number is not None and SYNCED in json.loads(storage.get(version_path(number)))["properties"]
+        return number is not None and SYNCED in parse_json(storage.get(version_path(number)))["properties"]
     except (*UNREADABLE, ObjectNotFoundError):
         return False
 
@@ -156,7 +157,7 @@ def load(storage: Storage) -> TableMetadata | None:
         _put_hint(storage, newest)
     path = version_path(newest)
     try:
-        raw = json.loads(storage.get(path))
+        raw = parse_json(storage.get(path))
         found = TableMetadata(newest, raw)
         refuse_foreign(found, storage.location)
         _refuse_malformed(found)

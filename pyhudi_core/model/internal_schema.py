@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pyhudi_core.errors import CorruptTimelineError
+from pyhudi_core.model.bounded_json import parse_json
 from pyhudi_core.model.printing import printable
 
 _MAX_DEPTH = 32
@@ -114,7 +115,7 @@ def in_file(names: FileNames | None, columns: Iterable[str]) -> list[str]:
 def parse_versions(text: str, path: str) -> tuple[Version, ...]:
     """Parse the versions in a file of ``.hoodie/.schema``, oldest first. Raises `CorruptTimelineError`."""
     try:
-        found = [_version(raw) for raw in json.loads(text)["schemas"]]
+        found = [_version(raw) for raw in parse_json(text)["schemas"]]
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise _damaged(error, path) from error
     return tuple(sorted(found, key=lambda version: version.number))
@@ -123,7 +124,7 @@ def parse_versions(text: str, path: str) -> tuple[Version, ...]:
 def parse_version(text: str, path: str) -> Version:
     """Parse the version that a commit stores under ``latest_schema``. Raises `CorruptTimelineError`."""
     try:
-        return _version(json.loads(text))
+        return _version(parse_json(text))
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise _damaged(error, path) from error
 

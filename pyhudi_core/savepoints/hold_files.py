@@ -22,6 +22,7 @@ from pyhudi_core.errors import (
     UnsafePathError,
     at_table,
 )
+from pyhudi_core.model.bounded_json import parse_json
 from pyhudi_core.model.file_names import join
 from pyhudi_core.model.printing import printable
 from pyhudi_core.model.safe_path import safe_relative_path
@@ -84,7 +85,7 @@ class Hold:
     def of_json(cls, data: bytes, path: str) -> Hold:
         """Read these bytes. Raises `CorruptTimelineError`."""
         try:
-            found: dict[str, Any] = json.loads(data)
+            found: dict[str, Any] = parse_json(data)
             token = SnapshotToken.of(found["token"])
             files = {str(partition): tuple(map(str, names)) for partition, names in found["files"].items()}
             if token is None or found["version"] != _VERSION:

@@ -30,6 +30,7 @@ from pyhudi_core.errors import (
     TableNotFoundError,
     UnsafePathError,
 )
+from pyhudi_core.model.bounded_json import parse_json
 from pyhudi_core.model.instant import Action, Instant, State, is_time
 from pyhudi_core.opened_table.opened_table import opened_beside
 from pyhudi_core.opened_table.table_context import TableContext
@@ -246,7 +247,7 @@ def sweep(context: TableContext) -> None:
 
 def _is_resolved(context: TableContext, path: str) -> bool:
     try:
-        texts = json.loads(context.root.get(path))["parts"]
+        texts = parse_json(context.root.get(path))["parts"]
         return all(_has_left(context, part) for part in (_parts(texts) if texts else ()))
     except (ObjectNotFoundError, UnsafePathError, ValueError, KeyError, TypeError, RecursionError):
         return False  # also if it names a table that this process is not allowed to open
@@ -277,7 +278,7 @@ def _stands(context: TableContext, parts: Parts) -> bool:
 def _named_by(context: TableContext, intent: Intent) -> tuple[str, Storage, Parts]:
     """Return the name of the object that decides, the storage that has it, and the parts of the group."""
     try:
-        name, location, texts = json.loads(intent.group)
+        name, location, texts = parse_json(intent.group)
         parts = _parts(texts)
     except (ValueError, TypeError, RecursionError) as error:
         raise CorruptTimelineError(
@@ -294,7 +295,7 @@ def _named_by(context: TableContext, intent: Intent) -> tuple[str, Storage, Part
 def _read(storage: Storage, name: str) -> bool | None:
     """Return whether the object says commit; None if the object does not exist. An unreadable object counts as abort."""
     try:
-        return bool(json.loads(storage.get(_path(name))).get("decision") == "commit")
+        return bool(parse_json(storage.get(_path(name))).get("decision") == "commit")
     except ObjectNotFoundError:
         return None
     except (ValueError, AttributeError, RecursionError):

@@ -12,6 +12,7 @@ import json
 from dataclasses import dataclass
 
 from pyhudi_core.errors import ObjectNotFoundError
+from pyhudi_core.model.bounded_json import PROTOCOL_BYTES, parse_json
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.runtime.base import TimerHandle
@@ -114,7 +115,7 @@ def is_left(context: TableContext, path: str, *, ask_storage: bool = False) -> b
     if expired and (not ask_storage or storage_time_ms(context) - info.modified_ms > limit):
         return True
     try:
-        writer = json.loads(_content(context, path) or b"{}").get("process", "")
+        writer = parse_json(_content(context, path) or b"{}", PROTOCOL_BYTES).get("process", "")
     except (ValueError, AttributeError, RecursionError):
         return False
     return bool(writer) and context.runtime.process.is_gone(str(writer))
@@ -123,7 +124,7 @@ def is_left(context: TableContext, path: str, *, ask_storage: bool = False) -> b
 def is_ours(context: TableContext, instant: Instant) -> bool:
     """Say whether a pending instant has a heartbeat that this package wrote. Hudi's heartbeats are empty."""
     try:
-        return "nonce" in json.loads(read(context, instant.requested_time))
+        return "nonce" in parse_json(read(context, instant.requested_time), PROTOCOL_BYTES)
     except (ValueError, TypeError, RecursionError):
         return False
 

@@ -7,6 +7,7 @@ instant has only one layout, because Hudi looks for the markers of one layout on
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -55,17 +56,22 @@ def announced(storage: Storage, requested_time: str, listed: Sequence[str] | Non
 def announced_kinds(storage: Storage, requested_time: str, listed: Sequence[str] | None = None) -> dict[str, str]:
     """Return the data files as `announced` does, with the kind of each file: CREATE, MERGE or APPEND."""
     folder = layout.markers(requested_time)
-    found: list[str] = []
+    found: dict[str, str] = {}
     for path in marker_files(storage, requested_time) if listed is None else listed:
         name = path[len(folder) + 1 :]
         if name == _SERVER_TYPE:
             continue
-        if name.startswith("MARKERS") and "/" not in name:
-            found.extend(storage.get(path).decode("utf-8", "replace").splitlines())
-        else:
-            found.append(name)
-    named = ((_data_file(marker), marker.rpartition(".")[2]) for marker in found)
-    return {path: kind for path, kind in named if path is not None}
+        is_list = name.startswith("MARKERS") and "/" not in name
+        for marker in _lines(storage.get(path)) if is_list else (name,):
+            data_file = _data_file(marker)
+            if data_file is not None:
+                found[data_file] = marker.rpartition(".")[2]
+    return found
+
+
+def _lines(data: bytes) -> Iterator[str]:
+    """Yield the lines of a file one by one: a file of many short lines would be many texts."""
+    return (line.decode("utf-8", "replace").rstrip("\r\n") for line in io.BytesIO(data))
 
 
 def _data_file(marker: str) -> str | None:

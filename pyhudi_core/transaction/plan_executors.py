@@ -17,12 +17,13 @@ executors.
 
 from __future__ import annotations
 
-import json
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
 from pyhudi_core.errors import CommitAbortedError, ObjectNotFoundError
+from pyhudi_core.model.bounded_json import PROTOCOL_BYTES, parse_json
 from pyhudi_core.model.file_names import parse_data_file, split
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
 from pyhudi_core.opened_table.table_context import TableContext
@@ -43,6 +44,7 @@ from pyhudi_core.transaction.left_by_executors import LeftByExecutors
 from pyhudi_core.transaction.record import Intent, Publication, record_store
 
 _DIGITS = 6
+_NUMBER = re.compile(f"[0-9]{{{_DIGITS}}}")
 _SALT_DIGITS = 7
 
 PLANNED = frozenset(
@@ -85,16 +87,18 @@ def salt_of(nonce: str) -> int:
 
 def newest_executor(context: TableContext, requested_time: str) -> PlanExecutor | None:
     """Return the executor with the highest number; None if nobody has registered."""
-    paths = sorted(info.path for info in context.root.list(f"{layout.executions(requested_time)}/"))
-    if not paths:
+    folder = layout.executions(requested_time)
+    names = [info.path[len(folder) + 1 :] for info in context.root.list(f"{folder}/")]
+    newest = max((name for name in names if _NUMBER.fullmatch(name)), default=None)
+    if newest is None:
         return None
     try:
-        found = json.loads(context.root.get(paths[-1]))
-        return PlanExecutor(int(paths[-1].rpartition("/")[2]), str(found["nonce"]), str(found["process"]))
+        found = parse_json(context.root.get(f"{folder}/{newest}"), PROTOCOL_BYTES)
+        return PlanExecutor(int(newest), str(found["nonce"]), str(found["process"]))
     except ObjectNotFoundError:
         return None  # the execution has ended between the two calls
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return PlanExecutor(int(paths[-1].rpartition("/")[2]), "", "")
+    except (ValueError, KeyError, TypeError):
+        return PlanExecutor(int(newest), "", "")
 
 
 def begin_execution(

@@ -28,6 +28,7 @@ from pyhudi_core.errors import (
     StorageError,
     StorageStateUnknownError,
 )
+from pyhudi_core.model.bounded_json import parse_json
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.transaction.layout import COMMIT_RECORD
 
@@ -186,7 +187,7 @@ class Record:
     @classmethod
     def decode(cls, data: bytes, path: str, position: str) -> Record:
         try:
-            body: dict[str, Any] = json.loads(data)
+            body: dict[str, Any] = parse_json(data)
             return cls(
                 Intent.from_json(body["intent"]), str(body["lock"]), position, _unpacked(body.get("last_file", ""))
             )

@@ -12,11 +12,11 @@ If the process dies between the decision and the requested file, the next proces
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyhudi_core.errors import CommitAbortedError, CommitConflictError
+from pyhudi_core.model.bounded_json import PROTOCOL_BYTES, parse_json
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import heartbeat, layout
@@ -62,7 +62,7 @@ def give_back(transaction: Transaction, *staged: str) -> None:
 def _is_reserved(transaction: Transaction) -> bool:
     """Say whether this process still has the reservation."""
     try:
-        body = json.loads(heartbeat.read(transaction.context, transaction.requested_time) or b"{}")
+        body = parse_json(heartbeat.read(transaction.context, transaction.requested_time) or b"{}", PROTOCOL_BYTES)
     except (ValueError, RecursionError):
         return False
     return isinstance(body, dict) and body.get("nonce") == transaction.nonce

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from pyhudi_core.model.bounded_json import PROTOCOL_BYTES, parse_json
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
@@ -74,7 +75,7 @@ def schedule(context: TableContext, requested_time: str) -> Instant | None:
 def is_free(context: TableContext, rollback: Instant) -> bool:
     """Say whether no living process executes the pending rollback: the rollback is only scheduled, or its process is dead."""
     try:
-        body = json.loads(heartbeat.read(context, rollback.requested_time) or b"{}")
+        body = parse_json(heartbeat.read(context, rollback.requested_time) or b"{}", PROTOCOL_BYTES)
     except (ValueError, RecursionError):
         body = {}
     return (isinstance(body, dict) and body.get("scheduled") is True) or heartbeat.is_dead(context, rollback)

@@ -7,23 +7,34 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from support.fuzzing import MEGABYTE, measured_memory
 
+import pyhudi_core as hudi
 from pyhudi_core.catalog.columns import from_pieces
 from pyhudi_core.conflicts.precedence import Claim
 from pyhudi_core.consuming import CONSUMER_KEY, Checkpoint
-from pyhudi_core.errors import CorruptTimelineError, UnsafePathError
+from pyhudi_core.errors import CorruptTimelineError, HudiError, UnsafePathError
 from pyhudi_core.formats.history_manifest import decode_version
+from pyhudi_core.iceberg import table_metadata
 from pyhudi_core.importing import bootstrap
 from pyhudi_core.metadata_table.index_definitions import changed_definitions, read_definitions, with_versions
+from pyhudi_core.model import internal_schema
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.file_names import parse_data_file
+from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.orchestration import checkpoints, gaps
 from pyhudi_core.orchestration.instant_times import parsed
+from pyhudi_core.savepoints.hold_files import Hold
 from pyhudi_core.services.restore.restore_work import RestoreWork
 from pyhudi_core.services.versions import lowering_eight
 from pyhudi_core.spark.batches import query_in
 from pyhudi_core.storage.local import LocalStorage
+from pyhudi_core.timeline.layout_one.layout import LayoutOne
+from pyhudi_core.transaction import group, heartbeat, layout, markers, plan_executors
+from pyhudi_core.transaction.record import Record
 
 PACKAGE = Path(__file__).resolve().parents[2] / "pyhudi_core"
 ODD = [
@@ -82,6 +93,56 @@ def test_definitions_that_an_upgrade_cannot_read_are_a_value_error(text: str) ->
 @pytest.mark.parametrize("time", ["²", "\u0663", "20260101000000000²"])
 def test_digits_of_other_scripts_are_no_time(time: str) -> None:
     assert parse_data_file(f"00000000-0000-0000-0000-000000000001-0_0-0-0_{time}.parquet") is None
+
+
+PLACE = "x"
+LARGE: dict[str, Callable[[bytes, TableContext], object]] = {
+    "hold": lambda data, _: Hold.of_json(data, PLACE),
+    "list of a restore": lambda data, _: RestoreWork.of_json(data, PLACE),
+    "list of a lowering": lambda data, there: _placed(there, lowering_eight.LIST, data, lowering_eight.left_over),
+    "heartbeat": lambda data, there: _placed(there, PLACE, data, lambda _: heartbeat.is_left(there, PLACE)),
+    "executor": lambda data, there: _placed(
+        there, f"{layout.executions(PLACE)}/1", data, lambda _: plan_executors.newest_executor(there, PLACE)
+    ),
+    "decision": lambda data, there: _placed(there, f"{layout.GROUPS}/{PLACE}", data, lambda _: group.resolved(there)),
+    "commit record": lambda data, _: Record.decode(data, PLACE, "1"),
+    "columns": lambda data, _: internal_schema.parse_versions(data.decode(), PLACE),
+    "commit of version 6": lambda data, _: LayoutOne().decode(
+        data, Instant("20260101000000000", Action.COMMIT, State.COMPLETED), PLACE
+    ),
+    "Iceberg metadata": lambda data, there: _placed(there, table_metadata.version_path(1), data, table_metadata.load),
+    "markers": lambda data, there: _placed(
+        there,
+        f"{layout.markers(PLACE)}/MARKERS0",
+        data.replace(b"[],", b"ab\n"),
+        lambda root: markers.announced(root, PLACE),
+    ),
+}
+
+
+def _placed(there: TableContext, path: str, data: bytes, read: Callable[[LocalStorage], object]) -> object:
+    there.root.put(path, data)
+    return read(there.root)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("reader", LARGE)
+def test_json_of_many_empty_lists_takes_memory_in_proportion_to_its_bytes(reader: str, tmp_path: Path) -> None:
+    """Python takes twenty times as much for them as their text has bytes."""
+    table = hudi.create_table(str(tmp_path / "t"), pa.schema([("id", pa.int64())]), "id")
+    there, data = table._opened.context(), b"[" + b"[]," * (5 * MEGABYTE) + b"1]"
+    with measured_memory() as memory:
+        try:
+            LARGE[reader](data, there)
+        except HudiError as error:
+            assert error.hint
+    assert memory.grown < 120 * MEGABYTE
+
+
+def test_json_of_a_file_is_parsed_within_bounds() -> None:
+    """`json.loads` of what a storage returns: `parse_json` has the bounds. The definitions of indexes look at the size first."""
+    direct = re.compile(r"json\.loads\([\w.]*(?:storage|root)\.get\(")
+    found = {path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py") if direct.search(path.read_text())}
+    assert found == {"metadata_table/index_definitions.py", "orchestration/remote_gate.py"}
 
 
 UNGUARDED = {

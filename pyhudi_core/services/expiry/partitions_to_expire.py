@@ -19,6 +19,7 @@ from pyhudi_core.file_groups.row_counts import rows_of_slices
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.model.file_names import PARTITION_METAFILE, join
 from pyhudi_core.model.instant import is_time, parse_time
+from pyhudi_core.model.java_properties import SIZE_LIMIT
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.printing import printable
 from pyhudi_core.opened_table.table_context import TableContext
@@ -165,8 +166,9 @@ def _created(
 def _from_metafile(context: TableContext, partition: str) -> str | None:
     """Return the instant that created a partition, as its metafile says."""
     try:
-        text = context.storage.get(join(partition, PARTITION_METAFILE)).decode("utf-8", "replace")
+        data = context.storage.get(join(partition, PARTITION_METAFILE))
     except ObjectNotFoundError:
         return None
+    text = data.decode("utf-8", "replace") if len(data) <= SIZE_LIMIT else ""
     times = [line[len(_CREATED) :].strip() for line in text.splitlines() if line.startswith(_CREATED)]
     return times[0] if times and is_time(times[0]) else None

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyhudi_core.errors import CorruptTimelineError, ObjectNotFoundError
+from pyhudi_core.model.bounded_json import parse_json
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.restore.commits_to_undo import is_of
@@ -54,7 +55,7 @@ class RestoreWork:
     def of_json(cls, data: bytes, path: str) -> RestoreWork:
         """Read the bytes. Raises `CorruptTimelineError`."""
         try:
-            found: dict[str, Any] = json.loads(data)
+            found: dict[str, Any] = parse_json(data, most_bytes=None)
             undone = [
                 Undone(_texts([one["time"]])[0], str(Action(one["action"])), _texts(one["files"]))
                 for one in found["undone"]

@@ -26,6 +26,7 @@ from pyhudi_core.errors import (
 )
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.model import version_changes
+from pyhudi_core.model.bounded_json import parse_json
 from pyhudi_core.model.file_names import LogFileName, parse_data_file, split
 from pyhudi_core.model.instant import Action, is_time
 from pyhudi_core.model.properties import TableConfig
@@ -333,7 +334,7 @@ def left_over(storage: Storage) -> tuple[str, ...]:
 def _listed(storage: Storage) -> tuple[str, tuple[str, ...]]:
     """Return the requested time of the lowering and the files."""
     try:
-        found = json.loads(storage.get(LIST) or b"{}")
+        found = parse_json(storage.get(LIST) or b"{}", most_bytes=None)
         time, files = found.get("time", ""), found.get("files", [])
         if not isinstance(time, str) or not isinstance(files, list) or not all(isinstance(one, str) for one in files):
             raise TypeError("it is no list of files")

@@ -9,13 +9,13 @@ requested time here, too. The modification time of a file is its real completion
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, ClassVar
 
 from pyhudi_core.errors import CorruptTimelineError, DataError, ObjectNotFoundError
 from pyhudi_core.formats.avro.container import MAGIC, SYNC_SIZE, decode_record, encode_record
+from pyhudi_core.model.bounded_json import parse_json
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.file_names import split
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State, parse_file_name
@@ -69,7 +69,7 @@ class LayoutOne(TimelineLayout):
         Raises `CorruptTimelineError` for other types.
         """
         try:
-            content = json.loads(data)
+            content = parse_json(data, most_bytes=None)
             if not isinstance(content, dict):
                 raise ValueError("it is no JSON object")
             for key in ("partitionToWriteStats", "partitionToReplaceFileIds"):

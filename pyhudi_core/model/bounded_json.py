@@ -1,0 +1,31 @@
+"""JSON of files that anybody may have written, in memory in proportion to its bytes.
+
+Python takes some 60 bytes for an empty list or object, whose text has three bytes. So a text may have one list or object for each eight bytes. Files
+that name a process have few bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+PROTOCOL_BYTES = 1 << 20
+"""The most bytes of a file that names a process. Such a file has some hundred bytes."""
+MOST_BYTES = 64 << 20
+_BYTES_EACH, _ALWAYS = 8, 1_000
+
+
+def parse_json(data: bytes | str, most_bytes: int | None = MOST_BYTES) -> Any:
+    """Return the value of JSON.
+
+    Raises `ValueError` for what is no JSON, or is nested too deeply, or is longer than ``most_bytes``, or would take many times its size in memory.
+    """
+    if most_bytes is not None and len(data) > most_bytes:
+        raise ValueError(f"it has {len(data):,} bytes, and readers take at most {most_bytes:,}")
+    count = data.count("[") + data.count("{") if isinstance(data, str) else data.count(b"[") + data.count(b"{")
+    if count > len(data) // _BYTES_EACH + _ALWAYS:
+        raise ValueError(f"it has {count:,} lists and objects in {len(data):,} bytes")
+    try:
+        return json.loads(data)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
