@@ -24,6 +24,8 @@ _REWRITE = (
     "delete the files *.metadata.json, *.avro and version-hint.text in metadata/ and nothing else, and sync again."
 )
 _META = (*META_FIELDS, OPERATION)
+_ELEMENTS = ("element", "array", "array_element", "item")
+"""The names of a list's element in files: of Iceberg, of Avro and so of Hudi on Spark, of Spark's older format, and of older Arrow."""
 _WIDER = {("int", "long"), ("float", "double")}
 _PLAIN = {
     pa.bool_(): "boolean", pa.int32(): "int", pa.int64(): "long", pa.float32(): "float", pa.float64(): "double",
@@ -86,6 +88,31 @@ def _mapped(before: Sequence[Mapping[str, Any]], columns: Iterable[_Named], *, n
     return [*found.values(), *(one for number, one in known.items() if number not in found and one["names"])]
 
 
+def for_files(columns: IcebergColumns) -> list[Mapping[str, Any]]:
+    """Return the name mapping with all names that the element of a list has in Parquet files. DuckDB looks an element up by the name in the file."""
+    elements = {one["element-id"] for one in _lists(columns.fields)}
+
+    def named(entries: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        found = []
+        for one in entries:
+            names = [*one["names"], *_ELEMENTS] if one["field-id"] in elements else one["names"]
+            nested = {"fields": named(one["fields"])} if "fields" in one else {}
+            found.append({**one, "names": list(dict.fromkeys(names)), **nested})
+        return found
+
+    return named(columns.mapping)
+
+
+def _lists(fields: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Yield the list types in these fields, at any depth."""
+    for one in fields:
+        kind = one["type"]
+        if isinstance(kind, dict):
+            if kind["type"] == "list":
+                yield kind
+            yield from _lists(_inside(kind))
+
+
 def _inside(kind: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the content of a nested type, as fields."""
     if kind["type"] == "struct":
@@ -141,6 +168,19 @@ def columns_of(
 
     Raises `UnsupportedTableError` for a type that Iceberg does not have, and for a change of type that Iceberg does not allow.
     """
+    made = _built(schema, table, before, now, then)
+    _refuse_retyped(made, before[-1] if before else IcebergColumns(), table)
+    return made
+
+
+def _built(
+    schema: pa.Schema,
+    table: str,
+    before: Sequence[IcebergColumns],
+    now: Version | None = None,
+    then: Version | None = None,
+) -> IcebergColumns:
+    """Return the columns as `columns_of` does; a change of type is not looked at."""
     last = before[-1] if before else IcebergColumns()
     here = last.paths()
     taken = {number for number, _ in here.values()}
@@ -154,9 +194,7 @@ def columns_of(
     numbered = numbers_of(_data(now)) if now is not None else {}
     ids = _Ids(table, last.last_id, known, numbers, numbered)
     fields = _fields(schema, (), ids)
-    made = IcebergColumns(fields, ids.last, _mapped(last.mapping, _of_fields(fields), newest=True), ids.by_number)
-    _refuse_retyped(made, last, table)
-    return made
+    return IcebergColumns(fields, ids.last, _mapped(last.mapping, _of_fields(fields), newest=True), ids.by_number)
 
 
 def numbers_of(columns: Iterable[NumberedColumn], above: Path = ()) -> dict[Path, int]:
@@ -268,7 +306,7 @@ def with_dropped(columns: IcebergColumns, schemas: Iterable[pa.Schema], table: s
     """Return the columns, including columns that only older files have, for a table whose columns have no numbers. Raises as `with_versions`."""
     made = columns
     for schema in schemas:
-        older = columns_of(schema, table, (made,))
+        older = _built(schema, table, (made,))
         for path, (_, kind) in older.paths().items():
             if path in columns.paths():
                 refuse_other_type(path, kind, columns.paths()[path][1], table)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyhudi_core.iceberg import manifests, retention, table_metadata
-from pyhudi_core.iceberg.columns import IcebergColumns, columns_of, with_dropped, with_versions
+from pyhudi_core.iceberg.columns import IcebergColumns, columns_of, for_files, with_dropped, with_versions
 from pyhudi_core.iceberg.file_changes import Made, NamedFile
 from pyhudi_core.iceberg.hudi_commits import synced_text
 from pyhudi_core.iceberg.manifests import Entry
@@ -135,7 +135,7 @@ class NewVersion:
         raw["current-schema-id"] = number
         raw["last-column-id"] = columns.last_id
         properties = self.metadata.properties
-        properties[MAPPING] = json.dumps(columns.mapping, separators=(",", ":"))
+        properties[MAPPING] = json.dumps(for_files(columns), separators=(",", ":"))
         properties[NUMBERS] = json.dumps(columns.numbers, separators=(",", ":"))
         self.columns.append(columns)
         raw["partition-specs"] = self.spec().json()
