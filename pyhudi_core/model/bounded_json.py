@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
+
 PROTOCOL_BYTES = 1 << 20
 """The most bytes of a file that names a process. Such a file has some hundred bytes."""
 MOST_BYTES = 64 << 20
@@ -22,10 +24,22 @@ def parse_json(data: bytes | str, most_bytes: int | None = MOST_BYTES) -> Any:
     """
     if most_bytes is not None and len(data) > most_bytes:
         raise ValueError(f"it has {len(data):,} bytes, and readers take at most {most_bytes:,}")
-    count = data.count("[") + data.count("{") if isinstance(data, str) else data.count(b"[") + data.count(b"{")
-    if count > len(data) // _BYTES_EACH + _ALWAYS:
+    most = len(data) // _BYTES_EACH + _ALWAYS
+    if _brackets(data) > most and (count := _brackets_outside_texts(data)) > most:
         raise ValueError(f"it has {count:,} lists and objects in {len(data):,} bytes")
     try:
         return json.loads(data)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
+
+
+def _brackets(data: bytes | str) -> int:
+    return data.count("[") + data.count("{") if isinstance(data, str) else data.count(b"[") + data.count(b"{")
+
+
+def _brackets_outside_texts(data: bytes | str) -> int:
+    """Count the lists and objects of JSON. A text may have any letters, such as the extra metadata of a commit, and its brackets do not count."""
+    raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+    letters = np.frombuffer(raw.replace(b"\\\\", b"  ").replace(b'\\"', b"  "), np.uint8)
+    in_text = np.bitwise_xor.accumulate(letters == ord('"'))
+    return int(np.count_nonzero(((letters == ord("[")) | (letters == ord("{"))) & ~in_text))

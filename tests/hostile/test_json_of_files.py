@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,7 @@ from pyhudi_core.iceberg import table_metadata
 from pyhudi_core.importing import bootstrap
 from pyhudi_core.metadata_table.index_definitions import changed_definitions, read_definitions, with_versions
 from pyhudi_core.model import internal_schema
+from pyhudi_core.model.bounded_json import parse_json
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.file_names import parse_data_file
 from pyhudi_core.model.instant import Action, Instant, State
@@ -136,6 +138,15 @@ def test_json_of_many_empty_lists_takes_memory_in_proportion_to_its_bytes(reader
         except HudiError as error:
             assert error.hint
     assert memory.grown < 120 * MEGABYTE
+
+
+@pytest.mark.parametrize("text", ["[" * 9_999, '{"a": [[1,2],[3,4]]}' * 999, '\\"[' * 9_999, "\\\\[" * 9_999 + "\\"])
+def test_brackets_in_a_text_are_no_lists(text: str) -> None:
+    content = {"extraMetadata": {"mine": text}, "a": [1, {"b": text}]}
+    for data in (json.dumps(content), json.dumps(content).encode(), json.dumps(content, indent=1)):
+        assert parse_json(data) == content
+    with pytest.raises(ValueError, match="lists and objects"):
+        parse_json(json.dumps({"mine": text, "more": [[]] * 20_000}))
 
 
 def test_json_of_a_file_is_parsed_within_bounds() -> None:
