@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from pyhudi_core.doctor.kinds import Area, FindingKind, Severity
-from pyhudi_core.model.printing import printable
+from pyhudi_core.model.printing import escaped, printable
 from pyhudi_core.naming import set_module
 
 SCHEMA_VERSION = 1
@@ -149,9 +149,9 @@ class CheckReport:
         lines = [f"Check of {self.location}: {self.verdict}"]
         lines.extend(f"  {summary.area:15}{summary.state:14}{summary.examined}" for summary in self.areas)
         for finding in self.findings[:_SHOWN]:
-            place = f" [{finding.place()}]" if finding.place() else ""
+            place = f" [{escaped(finding.place())}]" if finding.place() else ""
             times = f" ({finding.count} times)" if finding.count > 1 else ""
-            lines.append(f"  {finding.severity:12}{finding.kind}: {finding.what}{times}{place}")
+            lines.append(f"  {finding.severity:12}{finding.kind}: {escaped(finding.what)}{times}{place}")
             lines.append(f"  {'':12}{finding.what_to_do}")
         if len(self.findings) > _SHOWN:
             lines.append(f"  ... {len(self.findings) - _SHOWN} more findings")

@@ -29,9 +29,9 @@ _ITEMS = 20
 def printable(cls: _T) -> _T:
     """Decorate a class: its ``repr`` is one line that names the class, and a notebook shows this line and a table.
 
-    Use it as the innermost decorator. The line is the class's own ``__repr__``, else its ``str``, else the fields of the dataclass. The table is the
-    result of ``_shown()``, else the ``figures``, else the fields: a mapping is shown as ``name, value`` rows, a sequence of mappings as rows with a
-    header.
+    Its ``str`` has lines, and no other control characters. Use it as the innermost decorator. The line is the class's own ``__repr__``, else its
+    ``str``, else the fields of the dataclass. The table is the result of ``_shown()``, else the ``figures``, else the fields: a mapping is shown as
+    ``name, value`` rows, a sequence of mappings as rows with a header.
     """
     said: Any = cls.__str__
     own: Any = vars(cls).get("__repr__") or (said if said is not object.__str__ else None)
@@ -47,16 +47,22 @@ def printable(cls: _T) -> _T:
 
     made: Any = cls
     made.__repr__ = line
+    if "__str__" in vars(cls):
+        made.__str__ = lambda self: "\n".join(map(escaped, said(self).split("\n")))
     made._repr_html_ = _html
     return cls
 
 
 def readable(text: str) -> str:
     """Return text without secrets and without control characters, which are written as escapes."""
-    shown = masked_text(text)
-    if shown.isprintable():
-        return shown
-    return "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in shown)
+    return escaped(masked_text(text))
+
+
+def escaped(text: str) -> str:
+    """Return text with control characters written as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in text)
 
 
 def aligned(rows: Sequence[Mapping[str, object]], names: Sequence[str]) -> str:

@@ -24,7 +24,7 @@ from pyhudi_core.errors import (
 )
 from pyhudi_core.model.bounded_json import parse_json
 from pyhudi_core.model.file_names import join
-from pyhudi_core.model.printing import printable
+from pyhudi_core.model.printing import escaped, printable
 from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.model.snapshot_token import SnapshotToken
 from pyhudi_core.opened_table.table_context import TableContext
@@ -68,13 +68,11 @@ class Hold:
         return frozenset(join(partition, name) for partition, names in self.files.items() for name in names)
 
     def __repr__(self) -> str:
-        return f"Hold {self.name}, {len(self.paths):,} files, until {self.ends:%Y-%m-%d %H:%M:%S} UTC"
+        return f"Hold {escaped(self.name)}, {len(self.paths):,} files, until {self.ends:%Y-%m-%d %H:%M:%S} UTC"
 
     def __str__(self) -> str:
         said = f", {self.comment!r}" if self.comment else ""
-        return (
-            f"Hold {self.name} of {self.token}, {len(self.paths)} files, until {self.ends:%Y-%m-%d %H:%M:%S} UTC{said}"
-        )
+        return f"Hold {escaped(self.name)} of {self.token}, {len(self.paths)} files, until {self.ends:%Y-%m-%d %H:%M:%S} UTC{said}"
 
     def to_json(self) -> bytes:
         """Return the bytes of its file."""

@@ -21,7 +21,7 @@ from pyhudi_core.conflicts.conflict import Conflict, ConflictKind
 from pyhudi_core.errors import HudiError, InvalidOptionError, LimitExceededError, at_table
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.operation import OperationType
-from pyhudi_core.model.printing import printable
+from pyhudi_core.model.printing import escaped, printable
 from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.read.bounds import TimePoint
@@ -58,7 +58,7 @@ class Holds(OfTable):
         return sum(1 for _ in self)
 
     def __str__(self) -> str:
-        return f"Holds of {self.context.table}: {', '.join(hold.name for hold in self) or 'none'}"
+        return f"Holds of {self.context.table}: {', '.join(escaped(hold.name) for hold in self) or 'none'}"
 
     def _shown(self) -> list[dict[str, object]]:
         return [

@@ -14,7 +14,7 @@ from pyhudi_core.errors import ObjectNotFoundError
 from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.model.file_names import join
 from pyhudi_core.model.instant import Action, Instant
-from pyhudi_core.model.printing import printable
+from pyhudi_core.model.printing import escaped, printable
 from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
 
@@ -52,7 +52,7 @@ class Savepoint:
     def __str__(self) -> str:
         said = f", {self.comment!r}" if self.comment else ""
         count = sum(len(names) for names in self.files.values())
-        return f"Savepoint of {self.instant}, {count} files, by {self.created_by or 'unknown'}{said}"
+        return f"Savepoint of {self.instant}, {count} files, by {escaped(self.created_by) or 'unknown'}{said}"
 
     def to_avro(self) -> dict[str, object]:
         """Return Hudi's record."""

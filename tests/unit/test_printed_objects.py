@@ -23,6 +23,7 @@ from support.tables import ORDERS, create_plain, make, orders
 
 import pyhudi
 from pyhudi_core.model.printing import LINE, printable
+from pyhudi_core.savepoints.savepoint_files import Savepoint
 from pyhudi_core.services.registry import SERVICES
 from pyhudi_core.services.service import ServiceResult
 
@@ -291,6 +292,26 @@ VALUES = {name: kind for name, kind in SHOWN.items() if dataclasses.is_dataclass
 @pytest.mark.parametrize("name", VALUES)
 def test_a_value_with_hostile_texts_is_one_line_and_safe_in_a_notebook(name: str) -> None:
     _assert_is_shown_well(_instance(VALUES[name]), name)
+
+
+FORGED = "x\n2026-01-01 ERROR\x1b[2J\u202e"
+
+
+def test_names_of_files_and_texts_of_a_table_make_no_line_and_move_no_cursor_in_what_is_printed(tmp_path: Path) -> None:
+    table = make(str(tmp_path / "t"))
+    made = table.upsert(orders((1, "a", 1.0)))
+    hold = table.holds.create(seconds=3600)
+    file = tmp_path / "t/.hoodie/.aux/.pyhudi/holds" / hold.name
+    file.with_name(FORGED).write_bytes(file.read_bytes())
+    file.with_name(f"{FORGED}2").write_bytes(b"x")
+    (tmp_path / "t/day=a" / FORGED).write_bytes(b"x")
+    named = Savepoint(made.instant, made.completion_time, FORGED, FORGED)
+    report = table.check()
+    assert {"hold_unreadable", "unknown_file"} <= {str(found.kind) for found in report.findings}
+    printed = [table.holds, *table.holds, named, report, table.sweep.plan()]
+    for shown in map(str, printed):
+        assert all(line.isprintable() and not line.startswith("2026-01-01") for line in shown.split("\n")), shown
+    assert any(f"Hold {FORGED[0]}" in str(shown) for shown in printed)
 
 
 @pytest.mark.parametrize("name", OBJECTS)
