@@ -93,7 +93,7 @@ def for_files(columns: IcebergColumns) -> list[Mapping[str, Any]]:
     elements = {one["element-id"] for one in _lists(columns.fields)}
 
     def named(entries: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        found = []
+        found: list[Mapping[str, Any]] = []
         for one in entries:
             names = [*one["names"], *_ELEMENTS] if one["field-id"] in elements else one["names"]
             nested = {"fields": named(one["fields"])} if "fields" in one else {}
@@ -156,6 +156,8 @@ def columns_of(
     before: Sequence[IcebergColumns] = (),
     now: Version | None = None,
     then: Version | None = None,
+    *,
+    compared: bool = True,
 ) -> IcebergColumns:
     """Return the columns of a state.
 
@@ -165,22 +167,10 @@ def columns_of(
         before: the columns of earlier states, oldest first.
         now: the columns with their numbers, if columns have numbers.
         then: the numbered columns of the previous state, if the metadata did not have their numbers.
+        compared: whether the last of the earlier states has files in this one, so that its types are compared.
 
     Raises `UnsupportedTableError` for a type that Iceberg does not have, and for a change of type that Iceberg does not allow.
     """
-    made = _built(schema, table, before, now, then)
-    _refuse_retyped(made, before[-1] if before else IcebergColumns(), table)
-    return made
-
-
-def _built(
-    schema: pa.Schema,
-    table: str,
-    before: Sequence[IcebergColumns],
-    now: Version | None = None,
-    then: Version | None = None,
-) -> IcebergColumns:
-    """Return the columns as `columns_of` does; a change of type is not looked at."""
     last = before[-1] if before else IcebergColumns()
     here = last.paths()
     taken = {number for number, _ in here.values()}
@@ -194,7 +184,10 @@ def _built(
     numbered = numbers_of(_data(now)) if now is not None else {}
     ids = _Ids(table, last.last_id, known, numbers, numbered)
     fields = _fields(schema, (), ids)
-    return IcebergColumns(fields, ids.last, _mapped(last.mapping, _of_fields(fields), newest=True), ids.by_number)
+    made = IcebergColumns(fields, ids.last, _mapped(last.mapping, _of_fields(fields), newest=True), ids.by_number)
+    if compared:
+        _refuse_retyped(made, last, table)
+    return made
 
 
 def numbers_of(columns: Iterable[NumberedColumn], above: Path = ()) -> dict[Path, int]:
@@ -306,7 +299,7 @@ def with_dropped(columns: IcebergColumns, schemas: Iterable[pa.Schema], table: s
     """Return the columns, including columns that only older files have, for a table whose columns have no numbers. Raises as `with_versions`."""
     made = columns
     for schema in schemas:
-        older = _built(schema, table, (made,))
+        older = columns_of(schema, table, (made,), compared=False)
         for path, (_, kind) in older.paths().items():
             if path in columns.paths():
                 refuse_other_type(path, kind, columns.paths()[path][1], table)

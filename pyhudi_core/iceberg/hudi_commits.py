@@ -16,6 +16,8 @@ from pyhudi_core.model.file_names import join
 from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
 
+ARCHIVED = "commits were archived before they were synced"
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -67,7 +69,7 @@ def difference(metadata: TableMetadata | None, folder: TimelineFolder, timeline:
     if metadata.raw["location"] != location:
         again = f"the table was moved here from {metadata.raw['location']}"
     elif _was_archived_unseen(metadata, folder, timeline, known, gone):
-        again = "commits were archived before they were synced"
+        again = ARCHIVED
     elif metadata.current is None and timeline.commits.instants:
         again = "the metadata has no snapshot"
     elif unnamed:

@@ -88,11 +88,14 @@ class NewVersion:
 
     # --- columns
 
-    def take_columns(self, then: Version | None, oldest: str = "") -> None:
-        """Make the schema of the complete state. The names and types of older files come from the schema versions that may still have files."""
+    def take_columns(self, then: Version | None, oldest: str, *, compared: bool) -> None:
+        """Make the schema of the complete state. The names and types of older files come from the schema versions that may still have files.
+
+        ``compared``: whether files may have the types of the newest snapshot. After a restore they do not: the restored columns may be narrower.
+        """
         table, evolution = self.root, self.state.evolution
         now = None if evolution is None else Version(0, evolution.columns)
-        columns = columns_of(self.state.schema, table, self.columns, now, then)
+        columns = columns_of(self.state.schema, table, self.columns, now, then, compared=compared)
         if now is not None and evolution is not None:
             columns = with_versions(columns, now, _alive(evolution.versions, oldest), table)
         else:

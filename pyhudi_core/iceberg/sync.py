@@ -15,6 +15,7 @@ from pyhudi_core.errors import HudiError, ObjectNotFoundError, UnsupportedTableE
 from pyhudi_core.iceberg import retention, table_metadata
 from pyhudi_core.iceberg.file_changes import NamedFile, added_by, every_file, statistics_of
 from pyhudi_core.iceberg.hudi_commits import (
+    ARCHIVED,
     Difference,
     cleans_of,
     deleted_files,
@@ -223,6 +224,7 @@ class _Step:
         metadata = step.version.metadata
         if work.undone and not work.again:
             step.dropped = retention.undo_in(metadata, work.undone)
+            step.version.columns = metadata.columns()  # those of the newest snapshot that stays
             if metadata.current is None:
                 step.work = Difference(state.timeline.commits.instants, again="every snapshot was undone")
             else:  # a commit that stays may have had its snapshot after the undone one
@@ -272,7 +274,8 @@ class _Step:
         metadata.keep_only([])
         commits = state.timeline.commits.instants
         files = every_file(self.context, state) if commits else []
-        version.take_columns(then, min((file.name.requested_time for file in files), default=""))
+        oldest = min((file.name.requested_time for file in files), default="")
+        version.take_columns(then, oldest, compared=self.work.again == ARCHIVED)
         if not commits:
             return
         made = version.made(commits[-1], self._statistics(files), another=bool(self.dropped))

@@ -12,6 +12,7 @@ from support.tables import create_plain
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import UnsupportedTableError
+from pyhudi_core.iceberg import table_metadata
 
 SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int32())])
 LISTED = ["element", "array", "array_element", "item"]
@@ -59,3 +60,47 @@ def test_the_element_of_a_list_has_all_names_that_writers_give_it(tmp_path: Path
         assert [outer.names, inner.names] == [LISTED, LISTED]
         assert [one.names for one in inner.fields] == [["element"]], "a field of a struct is no element of a list"
         same(table)
+
+
+def widen(table: hudi.HudiTable, how: str) -> hudi.HudiTable:
+    """Widen the column ``n``, by rows or by an alter."""
+    if how == "alter":
+        table.alter(retype={"n": pa.int64()})
+        table = hudi.open_table(table.location)
+    table.insert(pa.table({"id": [8], "n": pa.array([1 << 40], pa.int64())}))
+    return table
+
+
+@pytest.mark.parametrize("how", ["rows", "alter"])
+def test_a_restore_below_the_first_snapshot_takes_a_wider_type_away(tmp_path: Path, how: str) -> None:
+    table = retyped_by_rows(tmp_path, pa.array([5], pa.int32()))
+    narrow = table.timeline.commits[-1]
+    table = widen(table, how)
+    table.iceberg.sync()
+    table.restore(narrow)
+    table = hudi.open_table(table.location)
+    table.iceberg.sync()
+    assert str(iceberg_table(table.location).schema().find_type("n")) == "int"
+    same(table)
+    table.insert(pa.table({"id": [9], "n": [9]}, schema=SCHEMA))
+    table.iceberg.sync()
+    same(table)
+
+
+@pytest.mark.parametrize("how", ["rows", "alter"])
+def test_rows_after_a_restore_by_another_program_have_the_restored_types(
+    tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = retyped_by_rows(tmp_path, pa.array([5], pa.int32()))
+    table.iceberg.sync()
+    narrow = table.timeline.commits[-1]
+    table = widen(table, how)
+    table.iceberg.sync()
+    with monkeypatch.context() as patched:
+        patched.setattr(table_metadata, "exists", lambda *given, **named: False)  # other programs know nothing of it
+        table.restore(narrow)
+        table = hudi.open_table(table.location)
+        table.insert(pa.table({"id": [9], "n": [9]}, schema=SCHEMA))
+    assert table.iceberg.sync().figures["commits"] == 1
+    assert str(iceberg_table(table.location).schema().find_type("n")) == "int"
+    same(table)
