@@ -28,6 +28,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
@@ -36,6 +37,7 @@ import boto3  # noqa: E402
 import psutil  # noqa: E402
 from locks.servers import gateway, scratch  # noqa: E402
 from support.dagster_dev import DagsterDev, until  # noqa: E402
+from support.speed import slowness  # noqa: E402
 
 from benchmarks.recording import record  # noqa: E402
 from scripts.dagster_hour_lakes import (  # noqa: E402
@@ -52,7 +54,10 @@ from scripts.dagster_hour_lakes import (  # noqa: E402
 )  # fmt: skip
 
 BOUND = 3.0
-"""Percent of a core, beyond an empty location."""
+"""Percent of an idle core, beyond an empty location. Other work on the machine makes the same work take more processor time (`support.speed`): the
+measured percent is divided by that factor.
+"""
+SPEED_S = 60
 WARM_S = 90
 KINDS = ("writer", "run", "code server", "writer", "run", "daemon")
 _STOP = """mutation($id: String!, $selector: String!) { stopRunningSchedule(scheduleOriginId: $id, scheduleSelectorId: $selector) { __typename } }"""
@@ -216,15 +221,21 @@ def hour(folder: Path, port: int, minutes: float, kill_every: float) -> dict[str
         before, started = {name: seconds(devs[name]) for name in ("empty", "looked_at")}, time.monotonic()
         kinds = iter(KINDS * 1000)
         kind, next_kill = next(kinds), kill_every
+        factors: list[float] = []
         while (now := time.monotonic() - started) < minutes * 60:
+            if now >= len(factors) * SPEED_S:
+                factors.append(slowness())
             if now >= next_kill and busy.kill(kind):
                 print(f"{now:5.0f} s: killed a {kind}", flush=True)
                 kind, next_kill = next(kinds), now + kill_every
             time.sleep(2)
         took = time.monotonic() - started
         percent = {name: _percent(seconds(devs[name]), before[name], took) for name in before}
-        beyond = round(sum(percent["looked_at"].values()) - sum(percent["empty"].values()), 2)
-        print(f"{took:.0f} s; percent of a core: {percent}; beyond: {beyond}", flush=True)
+        measured, factor = sum(percent["looked_at"].values()) - sum(percent["empty"].values()), median(factors)
+        beyond = round(measured / factor, 2)
+        print(
+            f"{took:.0f} s; percent of a core: {percent}; beyond: {measured:.2f} / {factor:.2f} = {beyond}", flush=True
+        )
         busy.stop_writing()
         for name, dev in devs.items():  # the last kill may have been that of a code server
             until(dev.is_ready, 900, f"the code locations of {name}")
@@ -236,13 +247,14 @@ def hour(folder: Path, port: int, minutes: float, kill_every: float) -> dict[str
     found = {
         "minutes": round(took / 60, 1),
         "percent": percent,
-        "percent_beyond_an_empty_location": beyond,
+        "slowness": round(factor, 2),
+        "percent_of_an_idle_core_beyond_an_empty_location": beyond,
         "kills": dict(busy.kills),
         "runs": runs,
         **verdict,
     }
     print(found, flush=True)
-    assert beyond <= BOUND, f"looking at 60 tables takes {beyond} % of a core, more than {BOUND} %"
+    assert beyond <= BOUND, f"looking at 60 tables takes {beyond} % of an idle core, more than {BOUND} %"
     return found
 
 
