@@ -16,6 +16,7 @@ from typing import TypeVar
 from pyhudi_core.batches import combined
 from pyhudi_core.conflicts.requirement import EntryIsOurs
 from pyhudi_core.errors import HudiError, InvalidOptionError, SnapshotExpiredError
+from pyhudi_core.model.bounded_json import parse_json
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import BEFORE_ALL, time_before
 from pyhudi_core.model.operation import OperationType
@@ -64,7 +65,7 @@ class Checkpoint:
     def of(cls, commit: CommitMetadata, name: str) -> Checkpoint | None:
         """Return the checkpoint of a consumer in a commit; None if it is missing or unreadable."""
         try:
-            found = json.loads(commit.extra.get(f"{CONSUMER_KEY}{name}", ""))
+            found = parse_json(commit.extra.get(f"{CONSUMER_KEY}{name}", ""))
             until = str(found["until"])
             return cls(str(found["source"]), until, str(found.get("restored", until)))
         except (ValueError, KeyError, TypeError, RecursionError):

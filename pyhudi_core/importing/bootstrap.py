@@ -30,6 +30,7 @@ from pyhudi_core.importing.parquet_source import ParquetSource, SourceFile, find
 from pyhudi_core.importing.repeated_keys import keys_of, refuse_repeated
 from pyhudi_core.importing.skeleton_commit import bootstrap_skeletons
 from pyhudi_core.importing.skeleton_source import SkeletonSource, bootstrap_properties, refuse_later_files
+from pyhudi_core.model.bounded_json import parse_json
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.masking import takes_options
 from pyhudi_core.model.partition_path import partition_paths
@@ -349,7 +350,7 @@ def _newest(table: HudiTable) -> str:
 def _files_of(commit: CommitMetadata, source: str) -> dict[str, int]:
     """Return the files of the source that a commit has loaded, with their bytes."""
     try:
-        entry = json.loads(commit.extra.get(BOOTSTRAP_KEY) or "{}")
+        entry = parse_json(commit.extra.get(BOOTSTRAP_KEY) or "{}")
         files = entry["files"] if entry.get("source") == source else {}
         return {str(name): int(size) for name, size in files.items()}
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:

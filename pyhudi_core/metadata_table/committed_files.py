@@ -10,7 +10,6 @@ Files of older slices are not needed: their entries are in the base file. Files 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from functools import lru_cache
 from pyhudi_core.errors import CorruptionError, HudiError, SnapshotExpiredError
 from pyhudi_core.file_groups.slice import SlicePiece
 from pyhudi_core.metadata_table.names import FOLDER, INITIAL_INSTANTS, REBUILD, is_build
+from pyhudi_core.model.bounded_json import parse_json
 from pyhudi_core.model.commit import METADATA_FILES_KEY, CommitMetadata
 from pyhudi_core.model.file_names import BaseFileName, parse_data_file, split
 from pyhudi_core.model.instant import Action, Instant
@@ -196,7 +196,7 @@ def _noted(instant: Instant, commit: CommitMetadata) -> FilesOfCommit | None:
 def _parsed(note: str) -> tuple[Mapping[str, int], Mapping[str, Mapping[str, int]]] | None:
     """Return the sizes of files and the counts of file groups in a note; None if the note is not readable."""
     try:
-        said = json.loads(note)
+        said = parse_json(note)
         files = {path: int(size) for path, size in said["files"].items()}
         counts = {name: {time: int(n) for time, n in times.items()} for name, times in said["bases"].items()}
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):

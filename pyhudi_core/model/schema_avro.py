@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from pyhudi_core.errors import CorruptAvroError, UnsupportedTableError
+from pyhudi_core.model.bounded_json import parse_json
 from pyhudi_core.model.meta_fields import META_FIELDS, OPERATION
 from pyhudi_core.model.schema_types import MAX_DECIMAL_PRECISION, joined
 
@@ -162,7 +163,7 @@ def from_avro(text: str, *, path: str | None = None, table: str | None = None) -
 @lru_cache(maxsize=256)
 def _schema(text: str) -> pa.Schema:
     """Return the logical schema in Avro JSON text. Commits, plans and footers of a table have few different texts."""
-    return pa.schema(_AvroReader().columns(json.loads(text)))
+    return pa.schema(_AvroReader().columns(parse_json(text)))
 
 
 class _UnsupportedTypeError(Exception):

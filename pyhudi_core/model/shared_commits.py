@@ -6,11 +6,11 @@ batch it has an object: the error.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from pyhudi_core.model.bounded_json import parse_json
 from pyhudi_core.model.commit import CommitMetadata
 
 BATCHES_KEY = "pyhudi.batches"
@@ -69,5 +69,5 @@ def _brought(commit: CommitMetadata) -> dict[str, dict[str, str]]:
 
 
 def _said(commit: CommitMetadata) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(commit.extra.get(BATCHES_KEY, "{}"))
+    found: dict[str, Any] = parse_json(commit.extra.get(BATCHES_KEY, "{}"))
     return found

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pyhudi_core.errors import CorruptTimelineError
+from pyhudi_core.model.bounded_json import parse_json
 from pyhudi_core.orchestration import past_commits
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ def _merged(commits: Iterable[CommitMetadata]) -> dict[tuple[str, str], Position
 def _parsed(key: str, text: str) -> dict[str, Position]:
     """Return the positions in an entry of a commit, by asset. Raises `CorruptTimelineError`."""
     try:
-        return {str(asset): Position.from_json(entry) for asset, entry in json.loads(text).items()}
+        return {str(asset): Position.from_json(entry) for asset, entry in parse_json(text).items()}
     except (ValueError, TypeError, AttributeError, AssertionError, RecursionError) as error:
         raise CorruptTimelineError(
             f"The positions of readers that a commit stores under {key[:200]!r} are damaged: {error!s:.200}",

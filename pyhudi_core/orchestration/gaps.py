@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Literal, get_args
 
 from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.model.bounded_json import parse_json
 
 HOW_TAG = "hudi/accept_gap"
 BY_TAG = "hudi/accept_gap_by"
@@ -63,7 +64,7 @@ def gaps_in(extra: Mapping[str, str]) -> list[dict[str, str]]:
 
 def _parsed(text: str) -> dict[str, str] | None:
     try:
-        found = json.loads(text)
+        found = parse_json(text)
     except (ValueError, RecursionError):
         return None
     names = {each.name for each in fields(Gap)}

@@ -15,6 +15,7 @@ from enum import Enum
 from itertools import chain
 
 from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.model.bounded_json import parse_json
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Instant
 
@@ -58,7 +59,7 @@ class Mark:
 def query_in(commit: CommitMetadata, key: str) -> tuple[str, str]:
     """Return the identity of a query and the time of planning under a key; empty texts if they cannot be read."""
     try:
-        found = json.loads(commit.extra.get(key, ""))
+        found = parse_json(commit.extra.get(key, ""))
         return str(found["query"]), str(found["planned"])
     except (ValueError, KeyError, TypeError, RecursionError):
         return "", ""

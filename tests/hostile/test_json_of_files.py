@@ -26,6 +26,8 @@ from pyhudi_core.model.bounded_json import parse_json
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.file_names import parse_data_file
 from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.model.schema_avro import from_avro
+from pyhudi_core.model.shared_commits import BATCHES_KEY, answers_in
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.orchestration import checkpoints, gaps
 from pyhudi_core.orchestration.instant_times import parsed
@@ -109,6 +111,11 @@ LARGE: dict[str, Callable[[bytes, TableContext], object]] = {
     "decision": lambda data, there: _placed(there, f"{layout.GROUPS}/{PLACE}", data, lambda _: group.resolved(there)),
     "commit record": lambda data, _: Record.decode(data, PLACE, "1"),
     "columns": lambda data, _: internal_schema.parse_versions(data.decode(), PLACE),
+    "answers to batches": lambda data, _: answers_in(_commit(BATCHES_KEY, data.decode())),
+    "positions": lambda data, _: checkpoints._merged([_commit(f"{checkpoints.PREFIX}a", data.decode())]),
+    "checkpoint of a consumer": lambda data, _: Checkpoint.of(_commit(f"{CONSUMER_KEY}c", data.decode()), "c"),
+    "loaded files": lambda data, _: bootstrap._files_of(_commit(bootstrap.BOOTSTRAP_KEY, data.decode()), "s"),
+    "schema": lambda data, _: from_avro(data.decode()),
     "commit of version 6": lambda data, _: LayoutOne().decode(
         data, Instant("20260101000000000", Action.COMMIT, State.COMPLETED), PLACE
     ),
@@ -159,7 +166,7 @@ def test_json_of_a_file_is_parsed_within_bounds() -> None:
 UNGUARDED = {
     "engine/spark_executors.py", "engine/task_errors.py", "runtime/orc_child.py", "lock/servers/zookeeper.py", "spark/settings.py",
     "orchestration/remote_gate.py", "orchestration/timeline_cursor.py", "read/looks.py", "formats/log/changes.py",
-    "formats/avro/records.py", "metadata_table/merging.py", "metadata_table/compacting.py", "model/schema_avro.py", "model/shared_commits.py",
+    "formats/avro/records.py", "metadata_table/merging.py", "metadata_table/compacting.py",
     "iceberg/hudi_commits.py", "iceberg/manifests.py", "iceberg/table_metadata.py", "batches/handed_in.py",
     "iceberg/catalogs.py", "write/tasks.py",
 }  # fmt: skip
