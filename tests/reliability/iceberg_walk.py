@@ -128,7 +128,7 @@ class IcebergWalk(Walk):
 
     def compare_conditions(self) -> None:
         """pyiceberg skips files by partition values and statistics, and no row that fits."""
-        rows, price = iceberg_rows(self.folder), float(self.draw.randint(0, 9))
+        rows, price = iceberg_rows(self.folder), float(self.synced % 10)
         for condition, fits in (
             (EqualTo("day", "b"), lambda row: row["day"] == "b"),
             (GreaterThan(self.columns.price, price), lambda row: (row[self.columns.price] or -1.0) > price),

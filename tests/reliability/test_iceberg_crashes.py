@@ -61,7 +61,7 @@ def states(world: TableWorld) -> tuple[dict[str, object], dict[str, object]]:
         entries = [entry["data_file"] for entry in version.tree.every_file()]
         files[one["snapshot-id"]] = {entry["file_path"]: plain(entry) for entry in entries}
     anew = NewVersion.after(context, None, version.state)
-    anew.take_columns(None)
+    anew.take_columns(None, "", compared=False)
     there = every_file(context, version.state)
     made = anew.made(version.state.timeline.commits[-1], statistics_of(context, version.state, there, anew.spec()))
     wanted = [made.entry(file)[1]["data_file"] for file in there]
