@@ -205,7 +205,8 @@ def test_a_driver_that_pipes_starts_writes_on_the_cluster_and_its_death_publishe
             assert events() == []
         version[0] = 2
         (second,) = events()
-    assert first["dagster/row_count"] == second["dagster/row_count"] == 20_000
+    assert first["dagster/row_count"] == 20_000
+    assert "dagster/row_count" not in second, "the rows of a table with logs are not known without reading them"
     assert first["application"] != second["application"]
     table = lake.table("orders")
     assert len(list(table.timeline.commits)) == 2
