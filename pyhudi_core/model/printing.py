@@ -29,7 +29,7 @@ _ITEMS = 20
 def printable(cls: _T) -> _T:
     """Decorate a class: its ``repr`` is one line that names the class, and a notebook shows this line and a table.
 
-    Its ``str`` has lines, and no other control characters. Use it as the innermost decorator. The line is the class's own ``__repr__``, else its
+    Use it as the innermost decorator. The line is the class's own ``__repr__``, else its
     ``str``, else the fields of the dataclass. The table is the result of ``_shown()``, else the ``figures``, else the fields: a mapping is shown as
     ``name, value`` rows, a sequence of mappings as rows with a header.
     """
@@ -47,8 +47,6 @@ def printable(cls: _T) -> _T:
 
     made: Any = cls
     made.__repr__ = line
-    if "__str__" in vars(cls):
-        made.__str__ = lambda self: "\n".join(map(escaped, said(self).split("\n")))
     made._repr_html_ = _html
     return cls
 
