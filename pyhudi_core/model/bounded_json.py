@@ -7,9 +7,14 @@ that name a process have few bytes.
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from pyhudi_core.lazy import lazy
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    np = lazy("numpy")
 
 PROTOCOL_BYTES = 1 << 20
 """The most bytes of a file that names a process. Such a file has some hundred bytes."""

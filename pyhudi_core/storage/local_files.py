@@ -13,20 +13,25 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import hashlib
 import io
 import os
 import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
 from pyhudi_core.errors import StorageError
+from pyhudi_core.lazy import lazy
 from pyhudi_core.storage.base import ObjectInfo
 from pyhudi_core.storage.refusals import refusal
+
+if TYPE_CHECKING:
+    import hashlib
+else:
+    hashlib = lazy("hashlib")
 
 _TEMPORARY = (".pyhudi-", ".tmp")
 _LONGEST_PATH, _LONGEST_NAME = 4095, 255
