@@ -47,8 +47,8 @@ def test_arrow_assets_start_no_jvm(run, orders, asset_of):
 
 @pytest.mark.parametrize("path", (ROOT / "pyhudi_dagster").rglob("*.py"), ids=lambda path: path.stem)
 def test_only_dagsters_public_api_is_used(path):
-    text = path.read_text()
-    assert "dagster._" not in text.replace("pyhudi_dagster", "")
+    found = "dagster._" in path.read_text().replace("pyhudi_dagster", "")
+    assert not found or path.stem == "dagster_internals", "test_dagster_contract.py watches that module"
 
 
 def test_a_warehouse_in_a_home_folder_is_refused_by_name_and_not_made_below_the_working_directory():

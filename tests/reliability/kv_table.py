@@ -195,6 +195,9 @@ def kv_world(
 ) -> KvWorld:
     """A new world with an empty table, or with a table in the state of another world."""
     shared = _private_objects(configuration)
+    if start is not None:  # any writer may remove what a dead one left
+        private, left = shared, frozenset(start.image)
+        shared = lambda path: path in left or private(path)  # noqa: E731
     sim = SimWorld(
         SimOptions(
             profile=profile,

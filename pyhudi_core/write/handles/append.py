@@ -155,7 +155,7 @@ class AppendHandle:
         markers.create(runtime.storage, settings.requested_time, path, "CREATE")
         if settings.early is not None:
             settings.early.refuse(runtime.storage, runtime.clock, bucket.partition, bucket.file_id)
-        self._output = self._context.open_output(path)
+        self._output = self._context.output_at(path)
         return name
 
     def _positions(self, rows: pa.Table) -> pa.Array | None:

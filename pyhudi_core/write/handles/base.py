@@ -237,7 +237,7 @@ class HandleContext:
         if self.settings.in_charge is not None:
             self.settings.in_charge.refuse_end(self.runtime.storage)
 
-    def open_output(self, path: str) -> OutputFile:
+    def output_at(self, path: str) -> OutputFile:
         """Open an announced data file. If the task outlives its write, the close of the file raises `CommitAbortedError`, and the file is gone."""
         if self.settings.in_charge is not None:
             return self.settings.in_charge.watched(self.runtime.storage, path)

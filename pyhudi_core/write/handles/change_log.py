@@ -69,6 +69,6 @@ class ChangeLog:
             storage = self.context.runtime.storage
             self.context.refuse_end()
             markers.create(storage, self.context.settings.requested_time, self.path, "CREATE")
-            self._output = self.context.open_output(self.path)
+            self._output = self.context.output_at(self.path)
             self._writer = ChangeWriter(self._output.stream, self.form)
         self._writer.write(op, before, after)

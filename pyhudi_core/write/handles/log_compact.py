@@ -50,7 +50,7 @@ class LogCompactor:
         path = join(piece.partition, str(LogFileName(piece.file_id, settings.requested_time, 1, token)))
         context.refuse_end()
         markers.create(storage, settings.requested_time, path, "CREATE")
-        output = context.open_output(path)
+        output = context.output_at(path)
         try:
             # Name all logs, also the logs that an earlier log compaction replaced: the list in its log is replaced together with this log.
             times = tuple(dict.fromkeys(log.name.requested_time for log in reversed(piece.logs)))

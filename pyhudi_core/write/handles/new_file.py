@@ -55,7 +55,7 @@ class NewFile:
         path = join(partition, str(name))
         if previous and settings.early is not None:
             settings.early.refuse(runtime.storage, runtime.clock, partition, file_id)
-        output = context.open_output(path)
+        output = context.output_at(path)
         known = previous.bloom() if previous is not None else None
         if previous is not None and known is not None and settings.bloom.outgrown(known, previous.rows + incoming):
             known = None

@@ -308,7 +308,8 @@ def test_one_option_under_two_names_has_one_value() -> None:
 def test_all_clients_of_a_table_have_the_credentials_of_its_opening(
     store: GoogleStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened = open_storage(f"gs://{BUCKET}/environment", store.options)
+    own = {**store.options, "timeout": "19s"}  # no client of other tests is used
+    opened = open_storage(f"gs://{BUCKET}/environment", own)
     opened.put("small", b"x")
     monkeypatch.setenv("GOOGLE_SERVICE_ACCOUNT_KEY", "of another account")
     with pytest.raises(InvalidOptionError, match="GOOGLE_SERVICE_ACCOUNT_KEY") as caught:

@@ -15,7 +15,7 @@ import pyhudi_core as hudi
 from pyhudi_core.storage.base import ObjectInfo
 from pyhudi_core.storage.local import LocalStorage
 
-FRAMES, MODULES = 15, 144
+FRAMES, MODULES = 15, 145
 PACKAGE = str(Path(hudi.__file__).parent)
 
 
