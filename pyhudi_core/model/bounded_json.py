@@ -1,7 +1,6 @@
-"""JSON of files that anybody may have written, in memory in proportion to its bytes.
+"""Parse JSON of files that anybody may have written. The memory is in proportion to the bytes of the file.
 
-Python takes some 60 bytes for an empty list or object, whose text has three bytes. So a text may have one list or object for each eight bytes. Files
-that name a process have few bytes.
+Python takes some 60 bytes for an empty list or object, whose text has three bytes. So a file may have one list or object for each eight bytes.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ else:
     np = lazy("numpy")
 
 PROTOCOL_BYTES = 1 << 20
-"""The most bytes of a file that names a process. Such a file has some hundred bytes."""
+"""The maximum size of a file that names a process. Such a file usually has some hundred bytes."""
 MOST_BYTES = 64 << 20
 _BYTES_EACH, _ALWAYS = 8, 1_000
 
@@ -25,7 +24,8 @@ _BYTES_EACH, _ALWAYS = 8, 1_000
 def parse_json(data: bytes | str, most_bytes: int | None = MOST_BYTES) -> Any:
     """Return the value of JSON.
 
-    Raises `ValueError` for what is no JSON, or is nested too deeply, or is longer than ``most_bytes``, or would take many times its size in memory.
+    Raises `ValueError` for a text that is not JSON, for nesting that is too deep, for more than ``most_bytes`` bytes, and for so many lists and
+    objects that they would take many times the size of the text.
     """
     if most_bytes is not None and len(data) > most_bytes:
         raise ValueError(f"it has {len(data):,} bytes, and readers take at most {most_bytes:,}")

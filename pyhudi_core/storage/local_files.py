@@ -138,7 +138,7 @@ def temporary_beside(path: str) -> str:
 
 
 def temporaries_of(folder: str, names: Iterable[str]) -> list[str]:
-    """Return the temporary files in a folder that would get one of these names."""
+    """Return the temporary files in a folder whose final name is one of these names."""
     fronts = {_front(name) for name in names}
     length = len(_front(""))
     try:
@@ -149,7 +149,7 @@ def temporaries_of(folder: str, names: Iterable[str]) -> list[str]:
 
 
 def _front(name: str) -> str:
-    """Return the begin of the temporary names of a file with this name."""
+    """Return the first letters that all temporary names of this file have."""
     return f"{_TEMPORARY[0]}{hashlib.blake2b(os.fsencode(name), digest_size=8).hexdigest()}-"
 
 

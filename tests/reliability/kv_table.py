@@ -194,10 +194,12 @@ def kv_world(
     configuration: Configuration, profile: Profile = Profile.LOCAL_POSIX, start: Start | None = None
 ) -> KvWorld:
     """A new world with an empty table, or with a table in the state of another world."""
-    shared = _private_objects(configuration)
-    if start is not None:  # any writer may remove what a dead one left
-        private, left = shared, frozenset(start.image)
-        shared = lambda path: path in left or private(path)  # noqa: E731
+    named_by_many = _private_objects(configuration)
+    left = frozenset(start.image) if start else frozenset()
+
+    def shared(path: str) -> bool:
+        return path in left or named_by_many(path)  # any writer may remove what a dead one left
+
     sim = SimWorld(
         SimOptions(
             profile=profile,
